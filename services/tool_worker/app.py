@@ -8,11 +8,10 @@ from typing import Any
 
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.tools import MEMORY_FORGET, RESULT_READ
-from pentad.services.tool_worker.builtins.builtin_source import Builtins
-from pentad.services.tool_worker.builtins.catalogue import builtins_of
-from pentad.services.tool_worker.builtins.memories import MemoryReader, memory_tools
-from pentad.services.tool_worker.builtins.memory_forgetting import OwnMemories, forgetting_tool
-from pentad.services.tool_worker.builtins.result_reading import KeptResults, result_reading_tool
+from pentad.services.tool_worker.builtins.catalogue import Builtins, builtins_of
+from pentad.services.tool_worker.builtins.memory_forget import OwnMemories, forgetting_tool
+from pentad.services.tool_worker.builtins.memory_search import MemoryReader, memory_tools
+from pentad.services.tool_worker.builtins.result_read import KeptResults, result_reading_tool
 from pentad.services.tool_worker.children.pool import ToolProcesses
 from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.sources import ToolSources

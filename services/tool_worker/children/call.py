@@ -5,7 +5,7 @@ from asyncio import AbstractEventLoop, TimerHandle
 from typing import Protocol
 
 from pentad.contracts.tools import OutcomeKind, ToolOutcome
-from pentad.services.tool_worker.invocation import OnProgress, ToolInvocation
+from pentad.services.tool_worker.sources import OnProgress, ToolInvocation
 
 _LONGEST = 1_000_000.0
 """Seconds; event loops refuse timers that are set much later."""

@@ -12,7 +12,7 @@ from pentad.contracts.tools import ToolOutcome, ToolSpec
 from pentad.services.tool_worker.children.call import ChildCall
 from pentad.services.tool_worker.children.launch import launch
 from pentad.services.tool_worker.children.process import ToolProcess
-from pentad.services.tool_worker.invocation import OnProgress, ToolInvocation
+from pentad.services.tool_worker.sources import OnProgress, ToolInvocation
 from pentad.shared.child_processes.backoff import Backoff
 from pentad.shared.plugins.errors import PluginError
 

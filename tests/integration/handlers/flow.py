@@ -12,8 +12,7 @@ from pentad.services.archiver.handlers import Archiving
 from pentad.services.router.handlers import RouterHandler
 from pentad.services.task_runner.handlers import RunnerHandler
 from pentad.services.task_runner.tool_catalog import ToolCatalog
-from pentad.services.tool_worker.builtins.builtin_source import Builtins
-from pentad.services.tool_worker.builtins.catalogue import BUILTINS
+from pentad.services.tool_worker.builtins.catalogue import BUILTINS, Builtins
 from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.sources import ToolSources
 from pentad.shared.actors.actors import Actors

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from pentad.services.tool_worker.children.voice import LoggedOutput
+from pentad.services.tool_worker.children.tool_output import LoggedOutput
 
 
 @pytest.mark.parametrize("printed", ["a" * 20_000 + "\n", "a" * 20_000])

@@ -9,7 +9,7 @@ from typing import Literal
 from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.tools import ToolOutcome, ToolSpec
-from pentad.services.tool_worker.invocation import OnProgress, ToolInvocation
+from pentad.services.tool_worker.sources import OnProgress, ToolInvocation
 from pentad.shared.presence.published import TOOLS, Beaten
 from pentad.shared.store.store import Store
 from pentad.shared.throttled_log import ThrottledLog
@@ -39,7 +39,7 @@ class GoneTools:
         return ToolOutcome("error", f"no tool-worker has {invocation.tool!r} any more: it was removed or renamed")
 
 
-class Elsewhere:
+class OtherWorkers:
     """What one worker knows of the tools of others."""
 
     def __init__(self, store: Store) -> None:

@@ -5,7 +5,7 @@ import socket
 
 import uvloop
 
-from pentad.services.tool_worker.children.serving import Serving
+from pentad.services.tool_worker.children.call_server import CallServer
 from pentad.services.tool_worker.children.tool_frames import pack
 
 
@@ -15,5 +15,5 @@ def test_what_was_sent_before_the_child_listened_is_answered() -> None:
         ours.settimeout(10)
         ours.sendall(pack(["ping", 7]) + pack(["stop"]))
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(Serving({}, 1).serve(theirs))
+            runner.run(CallServer({}, 1).serve(theirs))
         assert ours.recv(100) == pack(["pong", 7])

@@ -1,6 +1,7 @@
 """A child's side of the conversation: runs calls as tasks or in threads and answers each once."""
 
 import asyncio
+import logging
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -8,13 +9,15 @@ from contextvars import Context, copy_context
 from inspect import isawaitable
 from typing import Any, cast
 
-from pentad.services.tool_worker.children.execution import Answer, context_from, failure, success
-from pentad.services.tool_worker.children.outbox import FrameWriter
-from pentad.services.tool_worker.children.tool_frames import Frame, Unpacker
-from pentad.services.tool_worker.children.voice import fall_silent, speaking
+from pentad.contracts.tools import OutcomeKind
+from pentad.services.tool_worker.children.tool_frames import Frame, FrameWriter, Unpacker, context_from
+from pentad.services.tool_worker.children.tool_output import flush_call_output, output_context
+from pentad.services.tool_worker.domain import RESULT_LIMIT
+from pentad.shared.clipping import clip, said_by
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.plugins.definition import ToolDefinition
-from pentad.shared.plugins.results import clean
+from pentad.shared.plugins.errors import InvalidArguments, UnusableResult
+from pentad.shared.plugins.results import clean, result_text
 from pentad.shared.settings import take_into_environment
 
 MAX_BACKLOG = 1 << 20
@@ -25,7 +28,19 @@ MAX_PROGRESS = 4_000
 """Characters of one progress message."""
 
 
-class Serving(asyncio.Protocol):
+MAX_RESULT = 16 << 20
+"""Characters of a result."""
+_LONGEST_CHARACTER = 4
+"""Bytes of UTF-8."""
+_MAX_ERROR = 4_000
+
+Answer = tuple[OutcomeKind, str]
+"""``ok`` and the result, or another kind and the reason."""
+
+_log = logging.getLogger("pentad.tools")
+
+
+class CallServer(asyncio.Protocol):
     """Serves the worker until it says stop or hangs up."""
 
     def __init__(self, tools: Mapping[str, ToolDefinition], threads: int) -> None:
@@ -84,7 +99,7 @@ class Serving(asyncio.Protocol):
             self._answer(number, ("error", f"tool {tool!r} is gone from its plugin: restart the tool-worker"))
             return
         context = context_from(told, lambda text, fraction: self._progress(number, text, fraction))
-        own = speaking(tool, context)
+        own = output_context(tool, context)
         if definition.is_async:
             work = _on_loop(definition, lambda: definition.function(**definition.bind(args, context)))
             self._start(number, work, own)
@@ -106,7 +121,7 @@ class Serving(asyncio.Protocol):
             answer = success(definition.spec.name, value)
         except BaseException as error:  # as in _on_loop
             answer = failure(definition.spec.name, error)
-        fall_silent()
+        flush_call_output()
         self._loop.call_soon_threadsafe(self._answer, number, answer)
 
     def _go_on(self, number: int, definition: ToolDefinition, value: Awaitable[Any], own: Context) -> None:
@@ -144,8 +159,35 @@ async def _on_loop(definition: ToolDefinition, work: Callable[[], Awaitable[Any]
     except BaseException as error:  # sys.exit() in a tool must not end the process
         return failure(definition.spec.name, error)
     finally:
-        fall_silent()
+        flush_call_output()
 
 
 def _answer_of(task: asyncio.Task[Answer]) -> Answer:
     return ("cancelled", "it was cancelled") if task.cancelled() else task.result()
+
+
+def success(tool: str, value: Any) -> Answer:
+    """The answer of a tool that returned. Raises ``UnusableResult``.
+
+    Of what is too long to be kept the worker gets so much that it sees that: it reads an answer in its event loop.
+    """
+    text = result_text(tool, value)
+    if len(text) > MAX_RESULT:
+        raise UnusableResult(
+            f"tool {tool!r} returned {len(text):,} characters, the limit is {MAX_RESULT:,}: "
+            "store it and return where it is"
+        )
+    return "ok", clip(text, RESULT_LIMIT + _LONGEST_CHARACTER)
+
+
+def failure(tool: str, error: BaseException) -> Answer:
+    """The answer of a tool that raised. The traceback goes to the log, for whoever wrote the tool."""
+    if isinstance(error, InvalidArguments | UnusableResult):
+        return "error", _cut(said_by(error))
+    _log.warning("tool %s failed", tool, exc_info=error)
+    told = f"{type(error).__name__}: {said_by(error)}".removesuffix(": ")
+    return "error", _cut(f"tool {tool!r} failed: {told}")
+
+
+def _cut(text: str) -> str:
+    return clean(text if len(text) <= _MAX_ERROR else text[:_MAX_ERROR] + "...")

@@ -34,7 +34,7 @@ from pentad.shared.work.entry import Entry
 from pentad.shared.work.handler import SetAside
 
 
-class Closing:
+class CallCloser:
     """Closes the calls of one shard. All is safe to repeat: the open call is the guard."""
 
     def __init__(self, store: Store, settings: Settings, shard: int) -> None:

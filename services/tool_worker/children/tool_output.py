@@ -14,26 +14,26 @@ from typing import TextIO
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.telemetry import LogForm
 
-_MOST = 8_192
+_MAX_LINE = 8_192
 """Characters of a line; what is longer is cut into several."""
-_MOST_SPEAKERS = 10_000
+_MAX_CALLS = 10_000
 _speaker: ContextVar[str] = ContextVar("speaker", default="")
 """Which call's code runs here."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def speaking(tool: str, context: ToolContext) -> Context:
+def output_context(tool: str, context: ToolContext) -> Context:
     """A context for the code of one call: what it prints and logs is known as its own."""
     own = copy_context()
     own.run(_speaker.set, f"{tool} [{context.task_id} {context.tool_call_id}]: ")
     return own
 
 
-def give_voice(level: int, form: LogForm = "console") -> None:
+def redirect_output(level: int, form: LogForm = "console") -> None:
     """Send what is printed and logged in this process to standard error, as lines of the log."""
     out = sys.stderr
     handler = logging.StreamHandler(out)
-    handler.setFormatter(SpokenJson() if form == "json" else SpokenLine())
+    handler.setFormatter(ToolLogJson() if form == "json" else ToolLogLine())
     logging.basicConfig(level=level, handlers=[handler], force=True)
     printed = logging.getLogger("printed")
     printed.setLevel(logging.INFO)
@@ -41,7 +41,7 @@ def give_voice(level: int, form: LogForm = "console") -> None:
     sys.stderr = LoggedOutput(printed, logging.WARNING, out)
 
 
-class SpokenLine(logging.Formatter):
+class ToolLogLine(logging.Formatter):
     """``TIME LEVEL NAME: TOOL [TASK CALL]: TEXT`` in front of each line, of a traceback too."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -52,7 +52,7 @@ class SpokenLine(logging.Formatter):
         return "\n".join(head + _CONTROL.sub("", line) for line in lines)
 
 
-class SpokenJson(logging.Formatter):
+class ToolLogJson(logging.Formatter):
     """The same as a JSON object a record, with ``by`` for who said it and the traceback as ``error``."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -90,15 +90,15 @@ class LoggedOutput(io.TextIOBase):
         with self._lock:
             speaker = _speaker.get()
             *lines, rest = (self._begun.pop(speaker, "") + text).split("\n")
-            while len(rest) > _MOST:
-                lines.append(rest[:_MOST])
-                rest = rest[_MOST:]
+            while len(rest) > _MAX_LINE:
+                lines.append(rest[:_MAX_LINE])
+                rest = rest[_MAX_LINE:]
             if rest:
                 self._keep(speaker, rest)
         for line in lines:
             whole = line.removesuffix("\r")
-            for at in range(0, len(whole) or 1, _MOST):
-                self._log.log(self._level, "%s", whole[at : at + _MOST])
+            for at in range(0, len(whole) or 1, _MAX_LINE):
+                self._log.log(self._level, "%s", whole[at : at + _MAX_LINE])
         return len(text)
 
     def flush(self) -> None:
@@ -113,12 +113,12 @@ class LoggedOutput(io.TextIOBase):
             self._log.log(self._level, "%s", rest)
 
     def _keep(self, speaker: str, rest: str) -> None:
-        if len(self._begun) >= _MOST_SPEAKERS:
+        if len(self._begun) >= _MAX_CALLS:
             self._begun.clear()
         self._begun[speaker] = rest
 
 
-def fall_silent() -> None:
+def flush_call_output() -> None:
     """The call whose code ran here is over."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, LoggedOutput):

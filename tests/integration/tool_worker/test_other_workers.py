@@ -9,7 +9,7 @@ import pytest
 from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.streams import EVENTS, TOOL_CALLS
 from pentad.contracts.tools import Effect, ToolSpec
-from pentad.services.tool_worker import elsewhere, handlers
+from pentad.services.tool_worker import handlers, other_workers
 from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.sources import ToolSources
 from pentad.shared.actors.mail import ResultMail
@@ -27,8 +27,8 @@ ODD = ToolSpec(name="odd", effect=Effect.UNSAFE)
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handlers, "_ELSEWHERE_S", 0.0)
-    monkeypatch.setattr(elsewhere, "_FRESH_S", -1.0)
+    monkeypatch.setattr(handlers, "_HOLD_S", 0.0)
+    monkeypatch.setattr(other_workers, "_FRESH_S", -1.0)
 
 
 async def call(moves: Moves, state: str = "open 0") -> tuple[ToolHandler, Entry]:
@@ -54,7 +54,7 @@ async def test_a_call_of_a_tool_that_no_worker_has_any_more_is_answered_with_tha
     """It was handed from worker to worker until the step's time limit."""
     handler, entry = await call(moves)
     assert (await handler.handle(entry), await results(moves)) == (Done.LEFT, [])
-    monkeypatch.setattr(elsewhere, "_SURE_S", 0.0)
+    monkeypatch.setattr(other_workers, "_SURE_S", 0.0)
     await moves.read("one", QUEUE, "tool-worker")
     *_, [again, fields] = await moves.store.call("XRANGE", QUEUE, "-", "+")
     assert await handler.handle(Entry(QUEUE, again.decode(), fields[1])) is Done.COMMITTED
@@ -64,7 +64,7 @@ async def test_a_call_of_a_tool_that_no_worker_has_any_more_is_answered_with_tha
 async def test_an_unsafe_call_that_had_started_is_unknown_though_its_tool_is_gone(
     moves: Moves, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(elsewhere, "_SURE_S", -1.0)
+    monkeypatch.setattr(other_workers, "_SURE_S", -1.0)
     handler, entry = await call(moves, "started another 1")
     assert await handler.handle(entry) is Done.COMMITTED
     assert "outcome unknown" in (await results(moves))[0]
