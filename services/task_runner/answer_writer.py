@@ -1,4 +1,4 @@
-"""A step that the model has answered, written down: the answer, its manifest, and what comes next."""
+"""Writes a step that the model has answered: the answer, its manifest, and what the answer leads to."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
@@ -37,7 +37,7 @@ MESSAGE_LIMIT = 1024 * 1024
 
 @immutable
 class Asked:
-    """What the model was asked with."""
+    """The question that a step puts to the model: its instruction, tools and prompt."""
 
     chosen: Chosen
     toolbox: Toolbox
@@ -48,16 +48,16 @@ class Asked:
     """The day that the system message ends with."""
     step: int
     may_call: bool = True
-    """The turn may still call tools."""
+    """Whether the turn may still call tools."""
     told_schema: bool = False
-    """The model's server is told the schema of the answer."""
+    """Whether the model's server is told the schema of the answer."""
     recall: Recall | None = None
-    """What came of recalling, where it was the task's first question."""
+    """Result of the initial recall, where this is the task's first question."""
 
 
 @immutable
 class ModelQuestion:
-    """One question."""
+    """A call of the model that is under way, and everything its answer is written with."""
 
     step: Step
     writer: StepWriter
@@ -66,7 +66,7 @@ class ModelQuestion:
     strategy: Strategy
     deltas: DeltaWriter
     cut: list[ModelAnswer] = field(default_factory=list)
-    """What had been said when the call was cut."""
+    """The partial answer at the time when a message cut the call."""
 
     @property
     def heeds_messages(self) -> bool:
@@ -75,7 +75,7 @@ class ModelQuestion:
 
 
 def rules_of(asked: Asked, writer: StepWriter, most_calls: int) -> Rules:
-    """What is asked of the answer."""
+    """The rules that the answer must follow."""
     chosen = asked.chosen
     return Rules(
         tools=asked.toolbox.specs,
@@ -91,9 +91,9 @@ def rules_of(asked: Asked, writer: StepWriter, most_calls: int) -> Rules:
 def write_answer(
     writer: StepWriter, answer: ModelAnswer, following: Next, asked: Asked, *, redriven: bool = False
 ) -> Sequence[RequestedCall]:
-    """The whole step. Returns the calls that it asks for.
+    """Write the whole step; return the calls that it asks for.
 
-    ``redriven``: a person asks for it, not the model; it is no step of the turn's.
+    ``redriven``: a person asks for the step, not the model, so it does not count as a step of the turn.
     """
     writer.read_clock()
     writer.spend(answer.usage, answer.finish_reason, steps=1, of_turn=not redriven)
@@ -121,21 +121,21 @@ def write_answer(
 
 
 def complete(writer: StepWriter, text: str, reason: str, mode: EndMode) -> None:
-    """The task completes with this text, unless a message has come meanwhile."""
+    """Complete the task with this text, unless a message has come meanwhile."""
     _say(writer, text)  # also when a message overtakes the end: it was said
     writer.commit.finish()
     writer.end("completed", mode, reason)
 
 
 def tell(writer: StepWriter, step: int, attempt: int, text: str, by: Mapping[str, Any]) -> None:
-    """Tell clients the text of a step; what is long is cut, and whole in the transcript."""
+    """Tell clients the text of a step. A long text is cut in the event, and is whole in the transcript."""
     shown = clip(text, MESSAGE_LIMIT)
     ref = None if shown is text else message_ref(step)
     writer.emit(MessageEvent, step=step, attempt=attempt, content=shown, ref=ref, **by)
 
 
 def _manifest(task: TaskHeader, answer: ModelAnswer, asked: Asked, since: Sequence[bytes]) -> Manifest:
-    """What is written down of the step, so that `rebuild` gives its exact request.
+    """Make the step's manifest, of which `rebuild` makes its exact request again.
 
     ``since``: the messages that the digest of the step before does not cover. The digest is chained on that one, so
     that its cost is what the step adds.
@@ -159,12 +159,12 @@ def _manifest(task: TaskHeader, answer: ModelAnswer, asked: Asked, since: Sequen
 
 
 def _is_shown(following: Next, asked: Asked) -> bool:
-    """Of an answer that must be JSON, only the value that fits is shown."""
+    """Whether the text may be shown: of an answer that must be JSON, only the value that fits is."""
     return isinstance(following, Complete) or asked.chosen.output is None
 
 
 def _show(writer: StepWriter, answer: ModelAnswer, following: Next, asked: Asked, told: str) -> None:
-    """What clients are told of it. The summary of a call that ends the task is told with the end."""
+    """Tell clients the text. The summary of a call that ends the task is told with the end."""
     ends = isinstance(following, CallTools) and following.completes
     if isinstance(following, Complete) or (told and not ends):
         by = {"model": answer.model, "model_id": answer.model_id or None, "finish_reason": answer.finish_reason}
@@ -194,7 +194,7 @@ def _keep_record(writer: StepWriter, answer: ModelAnswer, asked: Asked, manifest
 
 
 def _keep_materials(writer: StepWriter, asked: Asked) -> None:
-    """With the task, what its manifests name by digest: once."""
+    """Keep with the task, once each, the tools and the instruction that its manifests name by digest."""
     toolbox, chosen = asked.toolbox, asked.chosen
     if toolbox.json is not None and toolbox.digest != writer.task.tools:
         writer.commit.set_once(writer.keys.big, tools_kept_under(toolbox.digest), toolbox.json)
@@ -223,7 +223,7 @@ def _open_calls(writer: StepWriter, calls: Sequence[RequestedCall], fields: dict
 
 
 def _say(writer: StepWriter, text: str) -> None:
-    """Into the session's last turns, and to what its next message is compared with."""
+    """Keep the text among the session's last turns, and as the answer that its next message is compared with."""
     writer.keep_turn(text)
     writer.commit.set(writer.session.header, **{answer_field(writer.keys.task): excerpt(text)})
 
@@ -232,7 +232,9 @@ def _say(writer: StepWriter, text: str) -> None:
 
 
 def _ask_again(writer: StepWriter, following: AskAgain) -> None:
-    """Nobody has said this, so it is no user's message; the next step's model call is made at once."""
+    """Append a request for a better answer. No user has written it, so it has an origin of its own; the next step
+    follows at once.
+    """
     writer.emit(TaskStatusEvent, status="active", reason=f"the answer is asked for again: {following.problem}")
     text = f"This answer cannot be used: {following.problem}. Answer again, with one JSON value alone that fits."
     writer.append(user(text), origin="repair")
@@ -240,7 +242,7 @@ def _ask_again(writer: StepWriter, following: AskAgain) -> None:
 
 
 def _go_on(writer: StepWriter, following: CutShort) -> None:
-    """The next step comes at once. It sees the message that has cut this one short, unless that was moved away."""
+    """Let the next step follow at once. It sees the message that has cut this one, unless that was moved away."""
     _say(writer, following.text)
     writer.commit.rewake()
 
@@ -249,7 +251,7 @@ def _go_on(writer: StepWriter, following: CutShort) -> None:
 
 
 def _call(writer: StepWriter, following: CallTools) -> None:
-    """With a question the turn ends; other calls run meanwhile, and their results wait with it for the answer."""
+    """Wait for the person where a question was asked: the turn ends, and results of other calls wait for the answer."""
     if following.question:
         _say(writer, following.question)
         writer.commit.set(writer.keys.header, status="waiting", reason=ASKED)
@@ -268,7 +270,7 @@ def _fail(writer: StepWriter, following: Fail) -> None:
 
 
 def _nothing_more(_: StepWriter, __: Next) -> None:
-    """The next step comes by itself."""
+    """Do nothing: the next step is started already."""
 
 
 FOLLOWS: Mapping[type[Next], Callable[[StepWriter, Any], None]] = MappingProxyType(

@@ -1,4 +1,4 @@
-"""A task's wake-up becomes one step: take, plan, carry out, commit."""
+"""Handles the wake-up of a task as one step: take, plan, carry out, commit."""
 
 import logging
 from dataclasses import replace
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class RunnerHandler(WakeUps[TaskKeys]):
-    """Serves tasks' wake-ups: many at once, one task at a time by its lease. Between steps it keeps but a cache."""
+    """Handles wake-ups of tasks: many at once, each task by one runner, by its lease. Steps share only caches."""
 
     failing = "step"
 
@@ -85,7 +85,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
             held.interrupt("shutdown")
 
     async def serve(self, keys: TaskKeys, taken: Taken, held: Held) -> None:
-        """One step of the task, or whatever else its mail asks for."""
+        """Make one step of the task, or whatever else its mail asks for."""
         if not taken.raw.get("status"):  # there is no such task
             await self._actors.commit(self._steps.empty(keys), taken)
             return
@@ -143,7 +143,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
         return await self._steps.commit(writer, step) != "overtaken"
 
     async def _materials(self, step: Step, decided: Plan) -> Materials:
-        """What this plan is written from."""
+        """Read what this plan is written from."""
         if not isinstance(decided, End | Finish | Pause):
             return Materials()
         results = await self._steps.results(step)
@@ -151,7 +151,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
         return Materials(step.transcript.messages, results, last)
 
     async def give_up(self, keys: TaskKeys, taken: Taken, reason: str, attempts: int) -> None:
-        """The task cannot be handled: a dead letter, an ``error``, and its end."""
+        """End a task that cannot be handled, with a dead letter and an ``error``."""
         step = bare(keys, taken)
         if step is None:
             await self._actors.commit(self._steps.empty(keys), taken)

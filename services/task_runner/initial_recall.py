@@ -1,6 +1,7 @@
-"""Asks a model how the graph is walked for a new task's recall: the `memory_retriever` instruction.
+"""Recalls from long-term memory before a task's first model call, and may ask a model how to walk the graph for that.
 
-The rule decides where no model is there, where it is too slow, and where its answer cannot be used.
+The `memory_retriever` instruction is asked. Where there is no model, where it is too slow, or where its answer is
+unusable, the rule chooses the walk.
 """
 
 import asyncio
@@ -38,7 +39,7 @@ from pentad.shared.store.store import Store
 
 _KEPT = 256
 _FRESH_S = 30.0
-"""How long what was recalled serves further attempts, where the model could not be had."""
+"""Seconds for which a recall serves further attempts of a step whose model was unavailable."""
 
 
 class InitialRecall:
@@ -47,10 +48,10 @@ class InitialRecall:
     def __init__(self, recalling: Recalling) -> None:
         self._recalling = recalling
         self._found: OrderedDict[tuple[str, int], tuple[float, Recall]] = OrderedDict()
-        """By task and its newest message: when, and what."""
+        """Recalls by task and newest message, each with its time."""
 
     async def recalled(self, step: Step, held: Held, chosen: Chosen, planned: AskModel | CallAgain) -> Recall | None:
-        """What this step is to begin with. None: it is not its task's beginning, or was told to stop meanwhile."""
+        """Recall for this step; None when it is not its task's first step, or was told to stop meanwhile."""
         if step.transcript.messages or not step.arrived.users or isinstance(planned, CallAgain):
             return None
         if not chosen.instruction.recalls:
@@ -76,7 +77,7 @@ class InitialRecall:
 
 
 def question_of(step: Step) -> RecallQuestion:
-    """What the messages that a task begins with ask of memory, for their session, and their user if they have one."""
+    """The recall question of a task's first messages, for their session, and for their user if they have one."""
     mails = step.arrived.users
     users = {mail.message.user_id for mail in mails}
     return RecallQuestion(
@@ -94,23 +95,23 @@ def _requester(step: Step) -> Requester:
 
 
 PATIENCE_S = 5.0
-"""The person waits: a model that is slower does not decide."""
-_AT_ONCE = 32
-"""Tasks that wait for it in one process: half of the recalls that may be under way."""
+"""Seconds that the model may take: the person waits, and a slower model does not decide."""
+_MAX_WAITING = 32
+"""Tasks of one process that may wait for the model: half of the recalls that may be under way."""
 _KEPT_S = 3_600
 _MOST_CHARS = 2_000
-"""Of an answer that cannot be used, and of why: both are sent back, and the latter is written down."""
+"""Characters of an unusable answer and of its problem that are sent back; the problem is recorded, too."""
 
 
 class ModelWalkChooser:
-    """Chooses walks. What the model has said is kept before it is used: a task that is begun anew asks nobody."""
+    """Lets a model choose walks. Its answer is stored before it is used, so a task that is begun anew asks nobody."""
 
     def __init__(self, store: Store, pool: ModelPool, book: InstructionBook, patience_s: float = PATIENCE_S) -> None:
         self._store, self._pool, self._book, self._patience_s = store, pool, book, patience_s
         self._waiting = 0
 
     async def chosen(self, asked: RecallQuestion, hits: Sequence[MemoryHit], requester: Requester) -> ChosenWalk:
-        """The walk for these hits, the best of which come first. Nobody is asked where the rule walks from nothing."""
+        """Choose the walk for these hits, the best first. No model is asked where the rule starts from nothing."""
         ruled = chosen_by_rule(hits)
         instruction = (await self._book.known()).get(MEMORY_RETRIEVER.name, MEMORY_RETRIEVER)
         if ruled.choice is None or not self._pool.is_real(instruction.model):
@@ -124,11 +125,11 @@ class ModelWalkChooser:
     async def _answer(
         self, keys: TaskKeys, instruction: Instruction, said: Sequence[str], shown: Sequence[MemoryHit]
     ) -> WalkAnswer | str:
-        """What it has said for this task before, or what it says now; or why it says nothing."""
+        """The model's stored answer for this task, or a new one; or the reason why there is none."""
         kept = kept_answer(await self._store.call("GET", keys.walk) or b"")
         if kept is not None:
             return kept
-        if self._waiting >= _AT_ONCE:
+        if self._waiting >= _MAX_WAITING:
             return f"{self._waiting} tasks wait for it already"
         self._waiting += 1
         try:

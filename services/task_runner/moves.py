@@ -1,4 +1,4 @@
-"""A message that a person moves to another task: what it takes is read, and written as one commit of the first task."""
+"""Moves a message to another task: reads what that takes, and writes one commit of the first task."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -39,7 +39,7 @@ from pentad.shared.store.store import guarded
 
 
 class Moves:
-    """Gives messages away, for all tasks of a process."""
+    """Moves messages, for all tasks of a process."""
 
     def __init__(self, steps: Steps, tools: ToolCatalog, instructions: TaskInstructions) -> None:
         self._steps, self._tools, self._instructions = steps, tools, instructions
@@ -143,7 +143,7 @@ class Moves:
 
 
 def _without_mail(arrived: Arrived, *, results: bool) -> Arrived:
-    """What has come, as a handling sees it that leaves it all where it is, perhaps but the results of open calls."""
+    """The mail as seen by a handling that leaves all of it where it is, except perhaps results of open calls."""
     kept = Arrived((), (), {}, (), {}, "", 0, 0, (), (), ())
     return replace(kept, results=arrived.results, result_numbers=arrived.result_numbers) if results else kept
 
@@ -202,7 +202,7 @@ def _speaker(line: Line, task: TaskHeader) -> str | None:
 
 
 _TURNS = 64
-"""Of what a task keeps, so much is read again: its first message, and the last turns."""
+"""Turns that are read again for a digest: the first message, and the last turns."""
 
 
 def digest_of_rest(lines: Sequence[Line], without: Sequence[int]) -> bytes:

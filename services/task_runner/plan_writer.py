@@ -1,4 +1,4 @@
-"""What each plan writes into its handling's commit: one function a plan, in one table."""
+"""Writes each plan into its handling's commit: one function a plan, in one table."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
@@ -37,18 +37,18 @@ _ACTIVE = "active"
 
 @immutable
 class Materials:
-    """What a plan is written from, beside the task's header and mail."""
+    """Data that a plan is written from, beside the task's header and mail."""
 
     transcript: Sequence[bytes] = ()
     """The committed messages, as the model is sent them."""
     results: KeptResults = field(default_factory=dict)
     """The results that have come, by their calls."""
     last_record: StepRecord | None = None
-    """What is written down of the task's last step; read for `Finish` alone."""
+    """Record of the task's last step; read for `Finish` alone."""
 
 
 def _idle(writer: StepWriter, plan: Idle, _: Materials) -> None:
-    """Nothing happened."""
+    """Leave everything as it is, except mail that is not needed any more."""
     writer.leave(plan.spent)
 
 
@@ -185,4 +185,4 @@ WRITES: Mapping[type[Plan], Callable[[StepWriter, Any, Materials], None]] = Mapp
         StillPaused: _still_paused,
     }
 )
-"""By plan. `AskModel`, `CallAgain` and `GiveAway` are not here: a model is asked, or other actors are read, first."""
+"""Writers by plan. `AskModel`, `CallAgain` and `GiveAway` are not here: they first ask a model or read other actors."""

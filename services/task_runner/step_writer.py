@@ -73,12 +73,12 @@ class Limits:
 
 @immutable
 class Spent:
-    """What the model call of this handling has cost, and how its answer ended."""
+    """Cost of this handling's model call, and how its answer ended."""
 
     usage: TaskUsage = field(default_factory=TaskUsage)
     finish_reason: str | None = None
     steps: int = 0
-    """1 where the answer is a step of the task."""
+    """Number of steps: 1 where the answer is a step of the task."""
 
 
 class StepWriter:
@@ -184,14 +184,14 @@ class StepWriter:
         self.commit.unmail(self.arrived.result_numbers)
 
     def leave_mail(self) -> None:
-        """What asks for something stays in the boxes; messages of what has ended find their place."""
+        """Leave mail that asks for something in the mailbox, and append messages that an end has covered."""
         self._place_messages(self.arrived.ended, self.arrived.ended_number)
         self.commit.leaves_messages = bool(self.arrived.users) or self.arrived.left
         if self.added:
             self.commit.set(self.keys.header, log_length=self.task.log_length + len(self.added))
 
     def use_redrives(self) -> None:
-        """What was redriven is done with this handling. Left where it is, it asks the task to go on after its end."""
+        """Use up redrives. A redrive that is left asks the task to go on after its end."""
         self.commit.unmail(self.arrived.redrive_numbers)
         self._redrives_left = False
 
@@ -238,7 +238,7 @@ class StepWriter:
             self.commit.consume(number)
 
     def _text_of(self, call: str, result: ResultMail, kept: KeptResult) -> str:
-        """What prompts hold of a result. One that they hold a part of stays beside the task, whole."""
+        """The text of a result for prompts. A result that prompts hold in part stays beside the task, whole."""
         whole, text = kept.whole, kept.shown
         if text is whole:
             if result.ref is not None:
@@ -260,7 +260,7 @@ class StepWriter:
 
     @property
     def usage(self) -> TaskUsage:
-        """What the task has used, with this handling."""
+        """Usage of the task, with this handling."""
         before, now = self.task, self.spent.usage
         return TaskUsage(
             input_tokens=before.input_tokens + now.input_tokens,
@@ -307,7 +307,7 @@ class StepWriter:
     # Status
 
     def leave(self, spent: Iterable[int] = ()) -> None:
-        """The mail stays, and the attempt does not count. ``spent``: signals that are of no more use."""
+        """Leave the mail, and do not count the attempt. ``spent``: numbers of signals that are not needed any more."""
         self.commit.unmail([number for number in spent if number not in self.arrived.control_numbers])
         self.leave_mail()
         self.commit.set(self.keys.header, attempt=self.attempt - 1)
@@ -400,16 +400,18 @@ class StepWriter:
             self.commit.rewake()
 
     def fail(self, code: ErrorCode, text: str) -> None:
-        """The turn has no answer: told why, and the task ends. Messages that have come since begin the next turn."""
+        """End the task because its turn has no answer. Messages that have come since begin the next turn."""
         self.emit(ErrorEvent, code=code, message=text)
         self.end("failed", "fail", code.value, text)
 
     def remember(self) -> None:
-        """What was said in the task is to be found soon. Not while turn follows turn: each would be written anew."""
+        """Set the timer after which the task is written to memory. Turns that follow each other do not set it: each
+        would be written anew.
+        """
         self.commit.timer(self.keys, "remember", _REMEMBER_MS)
 
     def keep_turn(self, text: str) -> None:
-        """Into the session's last turns, which the next task begins with: also that a request is not to be done."""
+        """Add a text to the session's last turns, with which the next task begins."""
         turn = SessionMessage(role="assistant", content=text[:MAX_CONTENT], task_id=self.keys.task, at=self.at)
         self.commit.push(self.session.turns, turn.to_json(), TURNS_KEPT)
         self.commit.expire(self.session.turns, self.limits.session_ttl_s)

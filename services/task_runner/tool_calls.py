@@ -29,14 +29,14 @@ class RequestedCall(NamedTuple):
     id: str
     tool: str
     arguments: str
-    """For the prompt: always JSON."""
+    """Arguments for the prompt, always JSON."""
     queue: str
-    """'' for a call that no worker knows, or that is made here."""
+    """Queue of the call; '' for one that no worker knows, or that the runner ends itself."""
     target: Target = "worker"
 
     @property
     def kept(self) -> list[str]:
-        """As the task's header keeps it, for ``OpenCall``."""
+        """The call as the task's header keeps it, for ``OpenCall``."""
         kept = [self.id, self.tool, self.queue]
         return kept if self.target == "worker" else [*kept, self.target]
 
@@ -58,7 +58,7 @@ def request_calls(writer: StepWriter, planned: Sequence[PlannedCall], step: int)
 
 
 def _told(call: str, planned: PlannedCall) -> dict[str, Any]:
-    """What clients are told of its arguments. The whole is in the transcript, unless it is nothing that can be read."""
+    """Arguments as clients are told them. The whole is in the transcript, unless it cannot be read."""
     shown = clip(planned.raw, ARGS_LIMIT)
     if shown is not planned.raw:
         return {"args": shown, "ref": None if planned.args is None else args_ref(call)}
@@ -93,7 +93,10 @@ _throttled = ThrottledLog(logging.getLogger(__name__))
 def report_unserved_calls(
     writer: StepWriter, events: EphemeralEvents, calls: Iterable[RequestedCall], silent: Mapping[str, int]
 ) -> None:
-    """``silent``: tools that no living worker has, each with when one last had it, in ms."""
+    """Tell clients which calls wait for a tool-worker.
+
+    ``silent``: tools that no living worker has, each with the time in ms when one last had it.
+    """
     for call in calls:
         seen = silent.get(call.tool)
         if seen is None or not call.queue:

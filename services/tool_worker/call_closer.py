@@ -122,7 +122,7 @@ def _count_result(tool: str, outcome: ToolOutcome, woken: int) -> None:
 
 @cache
 def _written() -> tuple[Any, ...]:
-    """What counts the event and the mail of a result."""
+    """Counters of the event and the mail of a result."""
     event = metrics.published.labels(EVENTS.name, ToolResultEvent.__name__)
     return event, metrics.published.labels(TASK_WAKE.name, RESULT)
 

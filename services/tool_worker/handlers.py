@@ -35,7 +35,7 @@ from pentad.shared.work.handler import MAX_STARTS, Handler, SetAside
 
 _HOLD_S = 0.5
 """How long a call whose tool is not here is held before another worker is offered it."""
-_SOON_S = 0.005
+_CLAIM_POLL_S = 0.005
 _REMEMBERED = 10_000
 _NO_CONTEXT = ToolContext()
 _DEADLINE_PASSED = "the deadline has passed"
@@ -241,7 +241,7 @@ class ToolHandler(Handler):
         """Hand back what may run twice; give what may not its time, then report it as unknown."""
         self._stopping = True
         while self._claims and not self._store.away:
-            await asyncio.sleep(_SOON_S)
+            await asyncio.sleep(_CLAIM_POLL_S)
         running = list(self._running.values())
         unsafe = [r for r in running if r.command.effect is Effect.UNSAFE]
         rest = [r for r in running if r.command.effect is not Effect.UNSAFE]

@@ -18,7 +18,7 @@ _FRESH_S = 1.0
 _SURE_S = 3.0
 """A registry that Redis has lost is written again within a second: only what is missing for longer is gone."""
 _SAY_S = 5.0
-_MOST = 1000
+_MAX_REMEMBERED = 1000
 """Tools and calls that are remembered."""
 _say = ThrottledLog(logging.getLogger(__name__))
 
@@ -30,17 +30,17 @@ class GoneTools:
     tools: Mapping[str, ToolSpec] = MappingProxyType({})
 
     async def start(self) -> None:
-        """Nothing has to be started."""
+        """Do nothing: this source needs no start."""
 
     async def stop(self, grace_s: float) -> None:
-        """Nothing has to be stopped."""
+        """Do nothing: this source needs no stop."""
 
     async def run(self, invocation: ToolInvocation, on_progress: OnProgress, *, alone: bool = False) -> ToolOutcome:
         return ToolOutcome("error", f"no tool-worker has {invocation.tool!r} any more: it was removed or renamed")
 
 
 class OtherWorkers:
-    """What one worker knows of the tools of others."""
+    """Knows which tools other workers have."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -56,7 +56,10 @@ class OtherWorkers:
     async def look(
         self, command: ToolCallCommand, progress: Callable[[ToolCallCommand], OnProgress]
     ) -> GoneTools | None:
-        """What answers this call in place of its tool; None: it waits for a worker that has it, and that is said."""
+        """Return the source that answers this call in place of its tool.
+
+        None: the call waits for a worker that has the tool, and clients are told so.
+        """
         where = await self._where(command.tool)
         if where == "silent":
             self._say_it_waits(command, progress)
@@ -85,5 +88,5 @@ class OtherWorkers:
 
 
 def _bound(remembered: dict[str, float]) -> None:
-    if len(remembered) >= _MOST:
+    if len(remembered) >= _MAX_REMEMBERED:
         remembered.clear()

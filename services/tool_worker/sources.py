@@ -25,7 +25,7 @@ class ToolInvocation:
     timeout_s: float
     """Seconds, counted from the moment the call is handed to a process."""
     context: ToolContext = field(default_factory=ToolContext)
-    """Its ``report`` is not used: progress goes to ``on_progress``."""
+    """Context of the call. Its ``report`` is not used: progress goes to ``on_progress``."""
 
 
 class ToolSource(Protocol):
@@ -37,7 +37,7 @@ class ToolSource(Protocol):
 
     @property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """Its tools by name, known after ``start``."""
+        """Tools by name, known after ``start``."""
 
     async def start(self) -> None:
         """Make it ready. Raises ``PluginError`` with what is wrong."""

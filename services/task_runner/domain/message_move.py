@@ -1,4 +1,4 @@
-"""What leaves a task with a message that a person moves away, and what becomes of the task. Pure."""
+"""Decides what leaves a task with a message that a person moves away, and how the task continues. Pure."""
 
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
@@ -13,49 +13,51 @@ from pentad.shared.actors.transcript import left_out
 from pentad.shared.immutable import immutable
 
 MOVED = "moved"
-"""The reason of a task's end whose last turn was moved away."""
+"""Reason of an end of a task whose last turn was moved away."""
 Line = Mapping[str, Any]
 """An entry of a transcript as inspection shows it."""
 Fate = Literal["goes_on", "asks", "as_it_was", "completed", "cancelled"]
-"""What becomes of the first task. ``goes_on``: it has a turn to finish that nothing in its mail asks for; ``asks``: the
-answer to its question was taken from it, and it waits for another."""
+"""How the first task continues. ``goes_on``: it has a turn to finish that nothing in its mail asks for; ``asks``: the
+answer to its question was taken away, and it waits for another one.
+"""
 
 
 @immutable
 class Leaving:
-    """A message in a transcript, and what leaves with it."""
+    """The part of a transcript that leaves with a moved message."""
 
     place: int
-    """Of the message."""
+    """Position of the message."""
     positions: tuple[int, ...]
-    """The message and its direct answer: none of it when other messages have the same answer. Of the task's first
-    message also what was recalled for it."""
+    """Positions of the message and its direct answer; not of an answer that other messages share. For the task's first
+    message, also those of what was recalled for it.
+    """
     calls: tuple[tuple[str, str], ...]
-    """The tool calls of that answer: id, tool."""
+    """Tool calls of that answer: id, tool."""
     last: bool
-    """Nothing was said to the task since or beside it: the task's last turn is this message's alone."""
+    """Whether the task's last turn is this message's alone: nothing was said to the task since or beside it."""
     later_steps: tuple[int, ...]
     """Steps whose answers came after the message, and stay."""
 
 
 @immutable
 class Remains:
-    """What a task still has without the message."""
+    """The transcript of a task without the moved message."""
 
     last_said: str | None
-    """Id of the last message; '' of one without, None when there is no message."""
+    """Id of the last message; '' of one without an id, None when there is no message."""
     answered: bool
-    """Its transcript ends with an answer, or with nothing that asks for one."""
+    """Whether the transcript ends with an answer, or with nothing that asks for one."""
     asks: bool = False
-    """Its transcript ends with a question to the person."""
+    """Whether the transcript ends with a question to the person."""
     began_with: str = ""
-    """Content of its first message."""
+    """Content of the first message."""
     budget: Mapping[str, Any] | None = None
-    """Of the last message."""
+    """Budget of the last message."""
 
 
 def leaving(lines: Sequence[Line], message_id: str) -> Leaving | None:
-    """What leaves with this message; None when the transcript does not have it, or has it no more."""
+    """Find what leaves with this message; None when the transcript does not have it any more."""
     gone = left_out(lines)
     said = [n for n in _said(lines) if n not in gone]
     place = next((n for n in reversed(said) if lines[n].get("message_id") == message_id), None)
@@ -85,7 +87,7 @@ def leaving(lines: Sequence[Line], message_id: str) -> Leaving | None:
 
 
 def remains(lines: Sequence[Line], without: Sequence[int]) -> Remains:
-    """What the transcript still has without these positions."""
+    """Describe the transcript without these positions."""
     gone = left_out(lines).union(without)
     kept = [n for n in range(len(lines)) if n not in gone]
     said = [lines[n] for n in _said(lines) if n not in gone]
@@ -102,7 +104,7 @@ def remains(lines: Sequence[Line], without: Sequence[int]) -> Remains:
 
 
 def spoken(lines: Sequence[Line], without: Sequence[int]) -> list[Line]:
-    """What users have said to the task and what it has answered, without these positions."""
+    """The messages of users and the task's answers, without these positions."""
     gone = left_out(lines).union(without)
     said = set(_said(lines))
     kept = [(n, line) for n, line in enumerate(lines) if n not in gone and line.get("content")]
@@ -110,7 +112,7 @@ def spoken(lines: Sequence[Line], without: Sequence[int]) -> list[Line]:
 
 
 def fate_of(task: TaskHeader, rest: Remains, *, last: bool, asked: bool, calls_left: bool) -> Fate:
-    """What becomes of the task.
+    """Decide how the task continues.
 
     ``last``: its last turn leaves, or the message was not read yet. ``asked``: other mail asks it to go on.
     ``calls_left``: tool calls of a turn that stays are open.
@@ -127,7 +129,7 @@ def fate_of(task: TaskHeader, rest: Remains, *, last: bool, asked: bool, calls_l
 
 
 def past_effects(calls: Sequence[tuple[str, str]], specs: Mapping[str, ToolSpec]) -> list[PastEffect]:
-    """The calls that have done more than read. One of a tool that no worker knows now may have done anything."""
+    """The calls with effects. A call of a tool that no worker knows now may have had any effect."""
     known = [(call, tool, specs[tool].effect if tool in specs else Effect.UNSAFE) for call, tool in calls]
     return [
         PastEffect(tool_call_id=call, tool=tool, effect=effect)
@@ -137,7 +139,7 @@ def past_effects(calls: Sequence[tuple[str, str]], specs: Mapping[str, ToolSpec]
 
 
 def _said(lines: Sequence[Line]) -> list[int]:
-    """Where a user has said something to this task."""
+    """Positions of messages that users have sent to this task."""
     # Older versions did not mark what a task began with; an answer in it has no step.
     begun = max((n for n, line in enumerate(lines) if line["role"] == "assistant" and "step" not in line), default=-1)
     return [n for n, line in enumerate(lines) if n > begun and line["role"] == "user" and not line.get("origin")]
@@ -157,5 +159,5 @@ def _last_results(lines: Sequence[Line], kept: Sequence[int]) -> list[Line]:
 
 
 def _says(line: Line, result: str) -> bool:
-    """Whether this is what a tool of ours says."""
+    """Whether this line is this result of one of the runner's own tools."""
     return line["role"] == "tool" and line.get("content") == result

@@ -1,4 +1,4 @@
-"""What to do with a task that has mail. Pure: state and mail in, a plan out."""
+"""Decides what to do with a task that has mail. Pure: header and mail in, a plan out."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,7 +29,7 @@ class Bounds:
 
 @immutable
 class Idle:
-    """Nothing to do yet; ``spent`` mail is of no more use."""
+    """The task has nothing to do yet; ``spent`` are numbers of mail that is not needed any more."""
 
     spent: tuple[int, ...] = ()
 
@@ -43,7 +43,7 @@ class Closed:
 
 
 EndMode = Literal["complete", "stop", "fail"]
-"""What a task's end means for messages that have come and were not read.
+"""How an end treats messages that have come and were not read.
 
 ``complete``: the end does not happen, and the task goes on with them. ``stop``: they end with the task. ``fail``: the
 task ends, and begins again with them.
@@ -87,7 +87,7 @@ class StillPaused:
 
 @immutable
 class Stale:
-    """Nothing has happened for long: the person is asked whether it is still wanted."""
+    """The task was idle for long: the person is asked whether it is still wanted."""
 
 
 @immutable
@@ -123,19 +123,19 @@ class CallAgain:
 
 @immutable
 class Reopen:
-    """The task had ended and begins again with what its end has left, or what was redriven: that is looked at next."""
+    """The task had ended and begins again with messages that came since, or with a redrive; they are handled next."""
 
     deadline: int
-    """Of the new turn, in ms; 0 for none. What the end had removed with the turn before is set again."""
+    """Deadline of the new turn in ms, 0 for none: the end has removed the one of the turn before."""
 
 
 @immutable
 class GiveAway:
-    """A person moves one of the task's messages to another task. What else has come is looked at afterwards."""
+    """A person moves one of the task's messages to another task. Other mail is handled afterwards."""
 
     move: MoveMail
     number: int
-    """Of the mail that says so."""
+    """Number of the mail that asks for the move."""
 
 
 @immutable
@@ -145,7 +145,7 @@ class Enqueue:
 
 @immutable
 class Start:
-    """The pending task has got its place: it is active. What it does is looked at next."""
+    """The pending task has got a place and becomes active. Its mail is handled next."""
 
 
 WAIT_EXPIRED = "wait_expired"
@@ -171,7 +171,7 @@ Plan = (
 
 
 def plan(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
-    """Decide what this handling does."""
+    """Decide what this handling of the task does."""
     wanted = _wanted(task, arrived, now, bounds)
     goes_on = isinstance(wanted, AskModel | CallAgain | Answered)
     if task.status == "pending" and (goes_on or isinstance(wanted, Idle | Stale)):
@@ -180,7 +180,7 @@ def plan(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
 
 
 def _wanted(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
-    """What it would do if it had a place."""
+    """Decide what the task would do if it had a place."""
     if arrived.moves:
         return GiveAway(arrived.moves[0], arrived.move_numbers[0])
     if task.ended:
@@ -217,7 +217,7 @@ def _nobody_came(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -
 
 
 def _paused(task: TaskHeader, arrived: Arrived) -> Hold | Resume | StillPaused | None:
-    """What a pause or its end changes; None when nothing changes."""
+    """The plan of a pause or of its end; None when neither changes anything."""
     if not task.paused:
         return Hold()
     if arrived.asked_to == RESUME:
@@ -226,7 +226,7 @@ def _paused(task: TaskHeader, arrived: Arrived) -> Hold | Resume | StillPaused |
 
 
 def _rest(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Stale | Idle:
-    """Nothing is to be done, unless nothing has been for long."""
+    """Stay idle, or ask whether the task is still wanted when it was idle for long."""
     long = "stale" in arrived.controls and now >= task.updated + bounds.stale_ms
     return Stale() if long and task.status != "stale" else Idle(arrived.control_numbers)
 
@@ -243,8 +243,9 @@ class Timer:
 
 
 def fired_early(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> tuple[Timer, ...]:
-    """Timers that fired before their time: the clock has stepped back since, or a setting has grown. What is left of
-    them is waited for, never longer than they are long."""
+    """Timers that fired too early, because the clock has stepped back or a setting has grown. They are set again for
+    the rest of their time, never longer than their length.
+    """
     if task.ended or not arrived.controls:
         return ()
     stale = bounds.stale_ms if task.status != "stale" else 0
@@ -264,7 +265,7 @@ def fired_early(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) ->
 
 
 def _go_on(task: TaskHeader, arrived: Arrived, step_limit: int, closed: tuple[Closed, ...]) -> Plan:
-    """All calls have their results, or are given up: think, unless a limit says otherwise."""
+    """Go on with the turn, for all calls are closed, unless a limit forbids it."""
     if arrived.redrives:
         again = tuple(call for redrive in arrived.redrives for call in redrive.calls)
         if again:
@@ -285,14 +286,14 @@ def _go_on(task: TaskHeader, arrived: Arrived, step_limit: int, closed: tuple[Cl
 
 
 def give_up(calls: Sequence[OpenCall], reason: str, kind: OutcomeKind = "cancelled") -> tuple[Closed, ...]:
-    """Calls that end without their tools, for this reason."""
+    """Close calls without their tools, for this reason."""
     return tuple(Closed(call, ToolOutcome(kind, reason)) for call in calls)
 
 
 def mail_of_this_turn(task: TaskHeader, arrived: Arrived) -> Arrived:
-    """What has come, with the messages of this turn alone: one begins it, and one more answers each question.
+    """The mail with the messages of this turn only: one begins the turn, and one more answers each question.
 
-    A cancel, a pause and a move concern all messages that wait: then all are there.
+    A cancel, a pause and a move concern all messages that wait, so with one of these all messages stay.
     """
     if task.paused or arrived.moves or arrived.asked_to == PAUSE or "cancel" in arrived.controls:
         return arrived

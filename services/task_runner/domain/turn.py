@@ -11,7 +11,7 @@ from pentad.shared.immutable import immutable
 
 @immutable
 class CurrentTurn:
-    """What a task's turn has used so far, and whose turn it is."""
+    """The turn under way: how much it has used, and the message that it answers."""
 
     steps: int
     tokens: int

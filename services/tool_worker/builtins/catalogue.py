@@ -24,7 +24,7 @@ def builtins_of(zone: str) -> Mapping[str, ToolDefinition]:
 
 
 BUILTINS = builtins_of("UTC")
-"""By name, with the clock of UTC. A plug-in's tool of such a name replaces it."""
+"""Built-in tools by name, with the clock of UTC. A plug-in's tool of the same name replaces one."""
 
 
 class Builtins:
@@ -35,10 +35,10 @@ class Builtins:
         self.tools: Mapping[str, ToolSpec] = MappingProxyType({name: d.spec for name, d in definitions.items()})
 
     async def start(self) -> None:
-        """Nothing has to be started."""
+        """Do nothing: built-in tools need no start."""
 
     async def stop(self, grace_s: float) -> None:
-        """Nothing has to be stopped."""
+        """Do nothing: built-in tools need no stop."""
 
     async def run(self, invocation: ToolInvocation, on_progress: OnProgress, *, alone: bool = False) -> ToolOutcome:
         """Run one call. Every failure is an outcome."""

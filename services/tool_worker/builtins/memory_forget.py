@@ -37,7 +37,7 @@ _NOT_YOURS = (
 
 
 class OwnMemories:
-    """What the tool does."""
+    """Forgets memories of the user who speaks."""
 
     def __init__(self, vectors: Vectors, forgetter: Forgetter) -> None:
         self._vectors, self._forgetter = vectors, forgetter
@@ -81,7 +81,7 @@ class OwnMemories:
 
 
 def forgetting_tool(memories: OwnMemories) -> ToolDefinition:
-    """The tool."""
+    """Make the tool ``memory_forget``."""
 
     async def memory_forget(
         context: ToolContext, anchor: Annotated[str, Field(min_length=1, max_length=anchors.MOST_CHARS)]

@@ -1,4 +1,4 @@
-"""What a model wants to be known in other conversations."""
+"""Notes what a model wants to be known in other conversations."""
 
 from typing import Annotated
 

@@ -27,12 +27,12 @@ from pentad.shared.store.store import Store
 _TIMEOUT_S = 10.0
 _MOST_HITS = 20
 _MOST_WINDOW = 20
-_NOTHING = "Nothing was found."
+_NO_HITS = "Nothing was found."
 _NOT_THERE = "there is no such memory: this anchor opens nothing"
 
 
 class MemoryReader:
-    """What the tools do. ``shards``: of the system."""
+    """Reads memories for the tools. ``shards``: number of shards of the system."""
 
     def __init__(
         self, store: Store, memory: MemorySearch, walks: HitWalks, transcripts: Transcripts, shards: int
@@ -49,7 +49,7 @@ class MemoryReader:
         hits = await self._memory.search(asked, requester)
         walked = await self._walks.walked(asked, hits, walk_by_rule(hits))
         lines = numbered(list(new_hits(walked.hits, (), context.task_id))[:limit])
-        return quotation(lines) if lines else _NOTHING
+        return quotation(lines) if lines else _NO_HITS
 
     async def expand(self, context: ToolContext, anchor: str, window: int) -> str:
         """A quotation of the words that an anchor stands for, in their place. Raises ``BadAnchorError``."""

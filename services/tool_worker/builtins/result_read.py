@@ -42,7 +42,7 @@ class KeptResults:
 
 
 def result_reading_tool(results: KeptResults) -> ToolDefinition:
-    """The tool."""
+    """Make the tool ``result_read``."""
 
     async def result_read(
         context: ToolContext,

@@ -37,7 +37,7 @@ class PingMonitor:
 
     @property
     def turns(self) -> bool:
-        """False when a ping has waited too long."""
+        """Whether the other side's loop turns: no ping has waited too long for its answer."""
         return self._asked is None or self._loop.time() - self._asked < ANSWER_S * 0.9
 
     def ask(self) -> bool:
@@ -293,5 +293,5 @@ class ToolProcess(asyncio.Protocol):
 
 
 def _given_up(call: ChildCall) -> str:
-    """What a call did that its process is ended for."""
+    """Say why the process of this call is ended."""
     return f"a call of tool {call.invocation.tool!r} does not end, though its time is over or its task gave it up"

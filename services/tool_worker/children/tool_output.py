@@ -1,4 +1,4 @@
-"""What tools print and log in a child: lines of the log, each with its time, and the task and call that said it."""
+"""Turns what tools print and log in a child into lines of the log, each with its time, task and call."""
 
 import io
 import json
@@ -53,7 +53,7 @@ class ToolLogLine(logging.Formatter):
 
 
 class ToolLogJson(logging.Formatter):
-    """The same as a JSON object a record, with ``by`` for who said it and the traceback as ``error``."""
+    """A log record as a JSON object, with the tool and call under ``by`` and the traceback under ``error``."""
 
     def format(self, record: logging.LogRecord) -> str:
         said = {"at": _at(record), "level": record.levelname.lower(), "logger": record.name}
@@ -119,7 +119,7 @@ class LoggedOutput(io.TextIOBase):
 
 
 def flush_call_output() -> None:
-    """The call whose code ran here is over."""
+    """Write the unfinished last line of the call whose code ran here."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, LoggedOutput):
             stream.finish()
