@@ -74,7 +74,7 @@ class ModelQuestion:
         return self.asked.chosen.instruction.on_message == "interrupt"
 
 
-def rules_of(asked: Asked, writer: StepWriter, most_calls: int) -> Rules:
+def rules_of(asked: Asked, writer: StepWriter, max_calls: int) -> Rules:
     """The rules that the answer must follow."""
     chosen = asked.chosen
     return Rules(
@@ -84,7 +84,7 @@ def rules_of(asked: Asked, writer: StepWriter, most_calls: int) -> Rules:
         repairs_left=chosen.instruction.repairs - writer.repairs,
         end_mode="fail" if writer.arrived.queues else "complete",
         steps=writer.turn.steps,
-        most_calls=most_calls,
+        max_calls=max_calls,
     )
 
 
@@ -224,7 +224,7 @@ def _open_calls(writer: StepWriter, calls: Sequence[RequestedCall], fields: dict
 
 def _say(writer: StepWriter, text: str) -> None:
     """Keep the text among the session's last turns, and as the answer that its next message is compared with."""
-    writer.keep_turn(text)
+    writer.add_session_turn(text)
     writer.commit.set(writer.session.header, **{answer_field(writer.keys.task): excerpt(text)})
 
 

@@ -181,7 +181,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
         )
         if step.task.ended:
             writer.restart()
-        writer.place_mail(closed, await self._steps.results(step))
+        writer.append_mail(closed, await self._steps.results(step))
         writer.use_redrives()
         writer.commit.unmail(step.arrived.move_numbers)
         writer.set_header()

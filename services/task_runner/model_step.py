@@ -160,7 +160,7 @@ class ModelSteps:
         writer = self._steps.writer(step)
         if recall is not None and recall.text:  # before all else; its text is kept, for the memory changes
             writer.append(user(recall.text), origin="recalled")
-        writer.place_mail(closed, await self._steps.results(step), shared=chosen.instruction.share)
+        writer.append_mail(closed, await self._steps.results(step), shared=chosen.instruction.share)
         writer.use_redrives()
         toolbox = await self._offer(chosen, writer.reads_results)
         most, today = self._steps.settings.pentad_calls_per_step, self._today(step)
@@ -227,7 +227,7 @@ class ModelSteps:
     async def _cost_alone(self, asking: ModelQuestion, answer: ModelAnswer) -> StepOutcome:
         """Commit only the cost of an answer that a message has cut short."""
         writer = self._steps.writer(asking.step)
-        writer.spend_in_vain(answer.usage, None)
+        writer.spend_without_step(answer.usage, None)
         writer.commit.rewake()
         outcome = await self._steps.commit(writer, asking.step)
         return "committed" if outcome == "continued" else outcome
@@ -304,7 +304,7 @@ class ModelSteps:
         log.log(level, "%s: %s; again in %d ms", step.keys.actor, why, again.delay_ms)
         writer = self._steps.writer(step)
         if said is not None:
-            writer.spend_in_vain(said.usage, said.finish_reason)
+            writer.spend_without_step(said.usage, said.finish_reason)
         _ask_later(writer, again, why)
         return await self._steps.commit(writer, step) != "overtaken"
 
@@ -313,11 +313,11 @@ class ModelSteps:
     ) -> bool:
         """End the turn without an answer; messages that have come since begin the next one."""
         writer = self._steps.writer(step)
-        writer.place_mail(closed, await self._steps.results(step))
+        writer.append_mail(closed, await self._steps.results(step))
         writer.use_redrives()
         writer.set_header()
         if said is not None:
-            writer.spend_in_vain(said.usage, said.finish_reason)
+            writer.spend_without_step(said.usage, said.finish_reason)
         writer.fail(code, text)
         if await self._steps.commit(writer, step) == "overtaken":
             return False

@@ -9,7 +9,7 @@ from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ErrorEvent, MessageMoved, PastEffect, TaskStart, TaskStatusEvent
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.records import Exclusion
-from pentad.services.task_runner.domain.message_move import MOVED, Fate, Leaving, Remains
+from pentad.services.task_runner.domain.message_move import MOVED, Fate, MovedPart, RemainingTranscript
 from pentad.services.task_runner.domain.plan import Closed
 from pentad.services.task_runner.domain.result_in_prompt import KeptResults
 from pentad.services.task_runner.step_writer import StepWriter
@@ -32,7 +32,7 @@ class Departure:
 
     move: MoveMail
     message: InboundMessage
-    found: Leaving | None
+    found: MovedPart | None
     """Part of the transcript that leaves; None when the message still waits among the mail."""
 
 
@@ -78,7 +78,7 @@ class MoveWriter:
             self._commit.unmail([move.number])
         else:
             if self._cuts:
-                self._writer.place_mail(closed, results)
+                self._writer.append_mail(closed, results)
             positions = (*found.positions, *range(length, length + len(self._writer.added)))
         note = Exclusion(positions=list(positions), to=move.to, to_task_id=receiver.keys.task)
         self._writer.append(note.model_dump(), message_id=move.message_id)
@@ -168,7 +168,7 @@ class MoveWriter:
         if content and self._task.goal == opening.goal_of(departure.message.content):
             self._commit.set(self._keys.header, goal=opening.goal_of(content))
 
-    def settle(self, fate: Fate, rest: Remains) -> None:
+    def settle(self, fate: Fate, rest: RemainingTranscript) -> None:
         """Write how the first task continues."""
         header = self._keys.header
         if fate in ("goes_on", "asks"):
@@ -188,7 +188,7 @@ class MoveWriter:
         status: Literal["waiting", "stale"] = "stale" if self._task.status == "stale" else "waiting"
         self._writer.emit(TaskStatusEvent, status=status, reason=self._task.reason)
 
-    def _open_again(self, fate: Fate, rest: Remains) -> None:
+    def _open_again(self, fate: Fate, rest: RemainingTranscript) -> None:
         """The turn before the one that leaves is not over: it goes on, or waits for the answer to its question."""
         header = self._keys.header
         if self._task.ended:

@@ -10,14 +10,14 @@ from pentad.contracts.ids import ANY_SHARD, shard_in, task_id
 from pentad.services.task_runner.domain.arrived import Arrived
 from pentad.services.task_runner.domain.message_move import (
     Fate,
-    Leaving,
     Line,
-    Remains,
+    MovedPart,
+    RemainingTranscript,
     fate_of,
-    leaving,
+    moved_part,
     past_effects,
-    remains,
     spoken,
+    without_part,
 )
 from pentad.services.task_runner.domain.plan import GiveAway, give_up
 from pentad.services.task_runner.instructions import TaskInstructions
@@ -47,7 +47,7 @@ class Moves:
     async def give_away(self, step: Step, asked: GiveAway) -> bool:
         """Carry one move out, or tell why not. False when it was overtaken and must be planned again."""
         move, lines = asked.move, await self._lines(step.keys)
-        found = leaving(lines, move.message_id)
+        found = moved_part(lines, move.message_id)
         waiting = None if found is not None else await self._waiting(step.keys, move)
         receiver = await self._receiver(step, move)
         cuts = found is not None and found.last and not step.task.ended
@@ -74,7 +74,7 @@ class Moves:
         cuts: bool,
     ) -> None:
         found, arrived = departure.found, step.arrived
-        rest = remains(lines, found.positions if found is not None else ())
+        rest = without_part(lines, found.positions if found is not None else ())
         fate = _fate(step, departure, rest)
         missing = [call for call in step.task.open if call.id not in arrived.results] if cuts else []
         writer.take_out(
@@ -148,7 +148,7 @@ def _without_mail(arrived: Arrived, *, results: bool) -> Arrived:
     return replace(kept, results=arrived.results, result_numbers=arrived.result_numbers) if results else kept
 
 
-def _fate(step: Step, departure: Departure, rest: Remains) -> Fate:
+def _fate(step: Step, departure: Departure, rest: RemainingTranscript) -> Fate:
     found, arrived, task = departure.found, step.arrived, step.task
     return fate_of(
         task,
@@ -177,7 +177,7 @@ def _moved_there(lines: list[Line], move: MoveMail) -> bool:
     return bool(notes) and move.to in (notes[-1]["to"], notes[-1]["to_task_id"])
 
 
-def _said(step: Step, lines: list[Line], found: Leaving | None) -> InboundMessage:
+def _said(step: Step, lines: list[Line], found: MovedPart | None) -> InboundMessage:
     """The message as far as a transcript tells it."""
     assert found is not None
     line, task = lines[found.place], step.task

@@ -49,13 +49,13 @@ class Materials:
 
 def _idle(writer: StepWriter, plan: Idle, _: Materials) -> None:
     """Leave everything as it is, except mail that is not needed any more."""
-    writer.leave(plan.spent)
+    writer.postpone(plan.spent)
 
 
 def _reopen(writer: StepWriter, plan: Reopen, _: Materials) -> None:
     """Begin again with messages that the end had left: their turn is the next handling's."""
     writer.restart()
-    writer.leave()
+    writer.postpone()
     writer.commit.set(writer.keys.header, status="active", reason="")
     writer.commit.stamp(writer.keys.header, "updated")
     if plan.deadline:
@@ -66,7 +66,7 @@ def _reopen(writer: StepWriter, plan: Reopen, _: Materials) -> None:
 
 def _finish(writer: StepWriter, plan: Finish, materials: Materials) -> None:
     """The task completes with its summary, unless a message has come since; its calls have their results."""
-    writer.place_mail(plan.closed, materials.results)
+    writer.append_mail(plan.closed, materials.results)
     said_in = materials.last_record
     assert said_in is not None, "a task that finishes has made a step"
     answer = answer_of(materials.transcript, plan.call)
@@ -81,7 +81,7 @@ def _finish(writer: StepWriter, plan: Finish, materials: Materials) -> None:
 
 def _pause(writer: StepWriter, plan: Pause, materials: Materials) -> None:
     """Write the results down; then wait for a person."""
-    writer.place_mail(plan.closed, materials.results)
+    writer.append_mail(plan.closed, materials.results)
     writer.use_redrives()
     writer.set_header(status="waiting", reason=plan.reason, open="", fails=0)
     writer.commit.untimer(writer.keys, "timeout", "retry")
@@ -90,7 +90,7 @@ def _pause(writer: StepWriter, plan: Pause, materials: Materials) -> None:
 
 def _end(writer: StepWriter, plan: End, materials: Materials) -> None:
     """The task ends without an answer."""
-    writer.place_mail(plan.closed, materials.results)
+    writer.append_mail(plan.closed, materials.results)
     if plan.status == "cancelled":
         writer.use_redrives()
     writer.set_header()
@@ -100,7 +100,7 @@ def _end(writer: StepWriter, plan: End, materials: Materials) -> None:
 def _hold(writer: StepWriter, _: Hold, __: Materials) -> None:
     """Wait until a person resumes the task. Nothing of the step under way is kept; all mail stays where it is."""
     was = (writer.task.reason if writer.task.waits else "") or _ACTIVE
-    writer.leave_mail()
+    writer.keep_mail()
     header = writer.keys.header
     writer.commit.set(header, status="waiting", reason=PAUSED, paused=was, fails=0, retry_since=0)
     writer.commit.set(header, paused_mail=writer.arrived.user_number)
@@ -112,7 +112,7 @@ def _hold(writer: StepWriter, _: Hold, __: Materials) -> None:
 def _resume(writer: StepWriter, _: Resume, __: Materials) -> None:
     """Go on where the task was paused, with the mail that has come meanwhile."""
     was = writer.task.paused
-    writer.leave()
+    writer.postpone()
     writer.commit.unset(writer.keys.header, "paused", "paused_mail")
     writer.commit.rewake()
     if was == _ACTIVE:
@@ -128,7 +128,7 @@ def _resume(writer: StepWriter, _: Resume, __: Materials) -> None:
 
 def _still_paused(writer: StepWriter, _: StillPaused, __: Materials) -> None:
     """A message waits in the mailbox of a paused task: its sender is told so."""
-    writer.leave()
+    writer.postpone()
     writer.commit.set(writer.keys.header, status="waiting", paused_mail=writer.arrived.user_number)
     writer.commit.stamp(writer.keys.header, "updated")
     writer.emit(TaskStatusEvent, status="waiting", reason=PAUSED)
@@ -137,14 +137,14 @@ def _still_paused(writer: StepWriter, _: StillPaused, __: Materials) -> None:
 
 def _answered(writer: StepWriter, _: Answered, __: Materials) -> None:
     """The person has spoken; tools are still under way. The message waits for their results."""
-    writer.leave()
+    writer.postpone()
     writer.set_active("tools are still under way")
 
 
 def _stale(writer: StepWriter, _: Stale, __: Materials) -> None:
     """Ask the person whether the task is still wanted. All stays as it is; a message goes on with it."""
     task = writer.task
-    writer.leave()
+    writer.postpone()
     writer.commit.set(writer.keys.header, status="stale", reason=task.reason if task.waits else "")
     writer.commit.tallies.count(metrics.tasks.labels("stale"))
     ends = f"; else it ends at {rfc3339(task.waiting_at + writer.limits.wait_ttl_ms)}" if task.waits else ""
@@ -155,13 +155,13 @@ def _stale(writer: StepWriter, _: Stale, __: Materials) -> None:
 
 def _enqueue(writer: StepWriter, _: Enqueue, __: Materials) -> None:
     """Others are active: wait until the task gets a place. All mail stays where it is."""
-    writer.leave()
+    writer.postpone()
     writer.set_pending()
 
 
 def _start(writer: StepWriter, _: Start, __: Materials) -> None:
     """The task has got its place. Calls that are still under way have their time from now on."""
-    writer.leave()
+    writer.postpone()
     writer.set_active("a place is free")
     if writer.task.open:
         writer.commit.stamp(writer.keys.header, "asked_at")

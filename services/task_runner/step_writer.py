@@ -164,7 +164,7 @@ class StepWriter:
         self.added.append(message_of(raw))
         self.commit.log(raw)
 
-    def place_mail(self, closed: Sequence[Closed], results: KeptResults, *, shared: bool = False) -> None:
+    def append_mail(self, closed: Sequence[Closed], results: KeptResults, *, shared: bool = False) -> None:
         """Append results in the order of their calls, then the users' messages word for word.
 
         ``closed``: open calls that are given up; ``results``: those that have come; ``shared``: what
@@ -179,13 +179,13 @@ class StepWriter:
             else:
                 text = given_up.get(call.id) or self._result_made_here(call)
             self.append(tool_result(call.id, text), origin="recalled" if call.tool in RECALLING_TOOLS else None)
-        self._place_messages(self.arrived.ended, self.arrived.ended_number, shared=shared)
-        self._place_messages(self.arrived.users, self.arrived.user_number, shared=shared)
+        self._append_messages(self.arrived.ended, self.arrived.ended_number, shared=shared)
+        self._append_messages(self.arrived.users, self.arrived.user_number, shared=shared)
         self.commit.unmail(self.arrived.result_numbers)
 
-    def leave_mail(self) -> None:
+    def keep_mail(self) -> None:
         """Leave mail that asks for something in the mailbox, and append messages that an end has covered."""
-        self._place_messages(self.arrived.ended, self.arrived.ended_number)
+        self._append_messages(self.arrived.ended, self.arrived.ended_number)
         self.commit.leaves_messages = bool(self.arrived.users) or self.arrived.left
         if self.added:
             self.commit.set(self.keys.header, log_length=self.task.log_length + len(self.added))
@@ -215,7 +215,7 @@ class StepWriter:
         self.emit_result(call.id, call.tool, outcome)
         return outcome.for_model
 
-    def _place_messages(self, messages: Sequence[UserMail], number: int, *, shared: bool = False) -> None:
+    def _append_messages(self, messages: Sequence[UserMail], number: int, *, shared: bool = False) -> None:
         """Append users' messages; they wait no more. ``number``: of the last of them."""
         shares = shared or self.limits.shares_memory
         for mail in messages:
@@ -278,7 +278,7 @@ class StepWriter:
         if of_turn:
             self.turn = self.turn.after_step(used.input_tokens + used.output_tokens, used.usd)
 
-    def spend_in_vain(self, used: Usage, finish_reason: str | None) -> None:
+    def spend_without_step(self, used: Usage, finish_reason: str | None) -> None:
         """Keep what a model call has cost that has led to no step."""
         self.spend(used, finish_reason)
         self.commit.set(self.keys.header, **self.usage.model_dump())
@@ -306,10 +306,10 @@ class StepWriter:
 
     # Status
 
-    def leave(self, spent: Iterable[int] = ()) -> None:
+    def postpone(self, spent: Iterable[int] = ()) -> None:
         """Leave the mail, and do not count the attempt. ``spent``: numbers of signals that are not needed any more."""
         self.commit.unmail([number for number in spent if number not in self.arrived.control_numbers])
-        self.leave_mail()
+        self.keep_mail()
         self.commit.set(self.keys.header, attempt=self.attempt - 1)
 
     def set_active(self, reason: str) -> None:
@@ -370,7 +370,7 @@ class StepWriter:
         self.commit.mode = mode
         self._count_turn(status)
         if status != "completed" and reason != MOVED:
-            self.keep_turn(f"[This was {status}: {reason}.]" if status == "failed" else f"[This was {status}.]")
+            self.add_session_turn(f"[This was {status}: {reason}.]" if status == "failed" else f"[This was {status}.]")
         task, keys, session = self.task, self.keys, self.session
         self.commit.set(keys.header, status=status, reason=reason, open="", fails=0)
         self.commit.stamp(keys.header, "ended_at")
@@ -410,7 +410,7 @@ class StepWriter:
         """
         self.commit.timer(self.keys, "remember", _REMEMBER_MS)
 
-    def keep_turn(self, text: str) -> None:
+    def add_session_turn(self, text: str) -> None:
         """Add a text to the session's last turns, with which the next task begins."""
         turn = SessionMessage(role="assistant", content=text[:MAX_CONTENT], task_id=self.keys.task, at=self.at)
         self.commit.push(self.session.turns, turn.to_json(), TURNS_KEPT)

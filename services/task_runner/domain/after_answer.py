@@ -129,7 +129,7 @@ class Rules:
     """End mode of a task that ends with this answer."""
     steps: int = 0
     """Number of steps that the turn has made."""
-    most_calls: int = 128
+    max_calls: int = 128
     """Calls of one answer that are made; further calls are answered with an error."""
 
 
@@ -150,11 +150,11 @@ def is_to_be_checked(answer: ModelAnswer, rules: Rules) -> bool:
     return rules.json and not answer.tool_calls and bool(answer.text.strip())
 
 
-def what_comes_next(answer: ModelAnswer, rules: Rules, checked: CheckedJson | None = None) -> Next | NothingSaid:
+def after_answer(answer: ModelAnswer, rules: Rules, checked: CheckedJson | None = None) -> Next | NothingSaid:
     """Decide what a task does after this answer. ``checked``: the check of an answer that `is_to_be_checked`."""
     cut = _CUT if answer.finish_reason == "length" else ""
     if answer.tool_calls:
-        made, more = answer.tool_calls[: rules.most_calls], answer.tool_calls[rules.most_calls :]
+        made, more = answer.tool_calls[: rules.max_calls], answer.tool_calls[rules.max_calls :]
         planned = _all_planned(made, rules, answer)
         unread = f"; this one had more than {len(answer.tool_calls)}" if answer.too_many_calls else ""
         return CallTools((*planned, *(_one_too_many(draft, rules, unread) for draft in more)))
@@ -185,7 +185,7 @@ def after_cut(said: ModelAnswer, rules: Rules) -> CutShort | None:
 
 def _one_too_many(draft: ToolCallDraft, rules: Rules, unread: str) -> PlannedCall:
     """Refuse a call beyond the limit, without reading its arguments."""
-    problem = f"one answer may ask for {rules.most_calls} calls{unread}: ask again for what is still needed"
+    problem = f"one answer may ask for {rules.max_calls} calls{unread}: ask again for what is still needed"
     return PlannedCall(draft.name, rules.tools.get(draft.name), "{}", None, clip(draft.arguments, 200), problem)
 
 

@@ -23,7 +23,7 @@ answer to its question was taken away, and it waits for another one.
 
 
 @immutable
-class Leaving:
+class MovedPart:
     """The part of a transcript that leaves with a moved message."""
 
     place: int
@@ -41,7 +41,7 @@ class Leaving:
 
 
 @immutable
-class Remains:
+class RemainingTranscript:
     """The transcript of a task without the moved message."""
 
     last_said: str | None
@@ -56,7 +56,7 @@ class Remains:
     """Budget of the last message."""
 
 
-def leaving(lines: Sequence[Line], message_id: str) -> Leaving | None:
+def moved_part(lines: Sequence[Line], message_id: str) -> MovedPart | None:
     """Find what leaves with this message; None when the transcript does not have it any more."""
     gone = left_out(lines)
     said = [n for n in _said(lines) if n not in gone]
@@ -75,7 +75,7 @@ def leaving(lines: Sequence[Line], message_id: str) -> Leaving | None:
             answer.append(n)
     recalled = [n for n in kept if lines[n].get("origin") == "recalled" and lines[n]["role"] == "user"]
     positions = (place, *answer, *(recalled if not shared and place == said[0] else ()))
-    return Leaving(
+    return MovedPart(
         place=place,
         positions=positions,
         calls=tuple(call for n in answer for call in _calls(lines[n])),
@@ -86,15 +86,15 @@ def leaving(lines: Sequence[Line], message_id: str) -> Leaving | None:
     )
 
 
-def remains(lines: Sequence[Line], without: Sequence[int]) -> Remains:
+def without_part(lines: Sequence[Line], without: Sequence[int]) -> RemainingTranscript:
     """Describe the transcript without these positions."""
     gone = left_out(lines).union(without)
     kept = [n for n in range(len(lines)) if n not in gone]
     said = [lines[n] for n in _said(lines) if n not in gone]
     if not said:
-        return Remains(None, True)
+        return RemainingTranscript(None, True)
     end = lines[kept[-1]]
-    return Remains(
+    return RemainingTranscript(
         last_said=str(said[-1].get("message_id") or ""),
         answered=(_answers(end) and end.get("finish_reason") != INTERRUPTED) or _says(end, COMPLETED),
         asks=any(_says(line, ANSWERED) for line in _last_results(lines, kept)),
@@ -111,7 +111,7 @@ def spoken(lines: Sequence[Line], without: Sequence[int]) -> list[Line]:
     return [line for n, line in kept if n in said or (_answers(line) and "step" in line)]
 
 
-def fate_of(task: TaskHeader, rest: Remains, *, last: bool, asked: bool, calls_left: bool) -> Fate:
+def fate_of(task: TaskHeader, rest: RemainingTranscript, *, last: bool, asked: bool, calls_left: bool) -> Fate:
     """Decide how the task continues.
 
     ``last``: its last turn leaves, or the message was not read yet. ``asked``: other mail asks it to go on.

@@ -172,14 +172,14 @@ Plan = (
 
 def plan(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
     """Decide what this handling of the task does."""
-    wanted = _wanted(task, arrived, now, bounds)
+    wanted = _plan_with_place(task, arrived, now, bounds)
     goes_on = isinstance(wanted, AskModel | CallAgain | Answered)
     if task.status == "pending" and (goes_on or isinstance(wanted, Idle | Stale)):
         return Idle(arrived.control_numbers) if task.queued else Start()
     return Enqueue() if task.queued and goes_on else wanted
 
 
-def _wanted(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
+def _plan_with_place(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
     """Decide what the task would do if it had a place."""
     if arrived.moves:
         return GiveAway(arrived.moves[0], arrived.move_numbers[0])
@@ -194,7 +194,7 @@ def _wanted(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Pla
         closed = give_up(unfinished, "the deadline has passed", "timeout")
         detail = f"the turn's deadline was {rfc3339(task.deadline)}"
         return End("failed", "stop", ErrorCode.DEADLINE_EXCEEDED.value, detail, closed)
-    if task.waits and _nobody_came(task, arrived, now, bounds):
+    if task.waits and _wait_is_over(task, arrived, now, bounds):
         detail = f"nobody has answered for {bounds.wait_ttl_ms / 1000:g} s; PENTAD_WAIT_TTL_S is the limit"
         return End("failed", "fail", WAIT_EXPIRED, detail, give_up(unfinished, "nobody has answered", "timeout"))
     if task.paused or arrived.asked_to == PAUSE:
@@ -209,7 +209,7 @@ def _wanted(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Pla
     return _rest(task, arrived, now, bounds)
 
 
-def _nobody_came(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> bool:
+def _wait_is_over(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> bool:
     """Whether a task that waits for a person has done so for as long as it may, and nobody has changed anything."""
     due = "wait" in arrived.controls and now >= task.waiting_at + bounds.wait_ttl_ms
     changes = arrived.asked_to == (RESUME if task.paused else PAUSE)

@@ -12,8 +12,8 @@ from pentad.services.task_runner.domain.after_answer import (
     Next,
     NothingSaid,
     Rules,
+    after_answer,
     after_cut,
-    what_comes_next,
 )
 from pentad.shared.immutable import immutable
 from pentad.shared.models.ports import ModelAnswer
@@ -69,7 +69,7 @@ class Executor:
             return AskTheModel()
         if isinstance(event, ModelCut):
             return after_cut(event.said, turn) or KeepNothing()
-        return what_comes_next(event.answer, turn, event.checked)
+        return after_answer(event.answer, turn, event.checked)
 
 
 _EXECUTOR = Executor()

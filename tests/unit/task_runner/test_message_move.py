@@ -7,12 +7,12 @@ import pytest
 from pentad.contracts.tools import Effect, ToolSpec
 from pentad.services.task_runner.domain.message_move import (
     Fate,
-    Leaving,
-    Remains,
+    MovedPart,
+    RemainingTranscript,
     fate_of,
-    leaving,
+    moved_part,
     past_effects,
-    remains,
+    without_part,
 )
 from pentad.services.task_runner.domain.own_tools import ANSWERED, COMPLETED
 from pentad.shared.actors.headers import OpenCall, TaskHeader
@@ -78,18 +78,18 @@ def _line(word: str) -> dict[str, Any]:
 def test_a_message_leaves_with_its_direct_answer(
     text: str, message: str, positions: tuple[int, ...], last: bool
 ) -> None:
-    found = leaving(transcript(text), message)
+    found = moved_part(transcript(text), message)
     assert found is not None
     assert (found.positions, found.last) == (positions, last)
 
 
 @pytest.mark.parametrize("text", ["", "a1", "u2 a1", "u1 a1 x0,1", "k1 u2 a1", "u1 b u2 a1"])
 def test_what_was_never_said_to_the_task_or_has_left_does_not_leave(text: str) -> None:
-    assert leaving(transcript(text), "u1") is None
+    assert moved_part(transcript(text), "u1") is None
 
 
 def test_later_answers_stay_and_are_named_and_calls_leave() -> None:
-    assert leaving(transcript("u1 c1 t a2 u2 c3 t a4 x u3 a5"), "u1") == Leaving(
+    assert moved_part(transcript("u1 c1 t a2 u2 c3 t a4 x u3 a5"), "u1") == MovedPart(
         place=0, positions=(0, 1, 2, 3), calls=(("call-1", "pay"),), last=False, later_steps=(4, 5)
     )
 
@@ -99,7 +99,7 @@ def test_what_remains_never_has_a_call_without_its_result(text: str) -> None:
     lines = transcript(text)
     for line in lines:
         if line["role"] == "user" and not line.get("origin"):
-            found = leaving(lines, line["message_id"])
+            found = moved_part(lines, line["message_id"])
             assert found is not None
             kept = [entry for n, entry in enumerate(lines) if n not in found.positions]
             for before, after in zip(kept, [*kept[1:], {"role": "end"}], strict=True):
@@ -109,37 +109,43 @@ def test_what_remains_never_has_a_call_without_its_result(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "without", "rest"),
     [
-        ("u1 a1", (0, 1), Remains(None, True)),
-        ("k1 b u2 a1", (2, 3), Remains(None, True)),
-        ("u1 a1 u2 a2", (2, 3), Remains("u1", True)),
-        ("u1 c1 t u2 c2 t", (3, 4, 5), Remains("u1", False)),
-        ("u1 a1 u2 x0,1", (2,), Remains(None, True)),
-        ("u1 c1 q u2 a2", (3, 4), Remains("u1", False, asks=True)),
-        ("u1 c1 q t u2", (4,), Remains("u1", False, asks=True)),
-        ("u1 c1 q u2 c2 t u3", (6,), Remains("u2", False)),
-        ("u1 c1 d u2 a2", (3, 4), Remains("u1", True)),
-        ("", (), Remains(None, True)),
+        ("u1 a1", (0, 1), RemainingTranscript(None, True)),
+        ("k1 b u2 a1", (2, 3), RemainingTranscript(None, True)),
+        ("u1 a1 u2 a2", (2, 3), RemainingTranscript("u1", True)),
+        ("u1 c1 t u2 c2 t", (3, 4, 5), RemainingTranscript("u1", False)),
+        ("u1 a1 u2 x0,1", (2,), RemainingTranscript(None, True)),
+        ("u1 c1 q u2 a2", (3, 4), RemainingTranscript("u1", False, asks=True)),
+        ("u1 c1 q t u2", (4,), RemainingTranscript("u1", False, asks=True)),
+        ("u1 c1 q u2 c2 t u3", (6,), RemainingTranscript("u2", False)),
+        ("u1 c1 d u2 a2", (3, 4), RemainingTranscript("u1", True)),
+        ("", (), RemainingTranscript(None, True)),
     ],
 )
-def test_what_remains_is_answered_or_not(text: str, without: tuple[int, ...], rest: Remains) -> None:
-    assert remains(transcript(text), without) == rest
+def test_what_remains_is_answered_or_not(text: str, without: tuple[int, ...], rest: RemainingTranscript) -> None:
+    assert without_part(transcript(text), without) == rest
 
 
 def test_an_answer_that_was_cut_short_is_none() -> None:
     said = transcript("u1 a1")
     cut = [said[0], {**said[1], "finish_reason": "interrupted"}]
-    assert (remains(said, ()).answered, remains(cut, ()).answered) == (True, False)
+    assert (without_part(said, ()).answered, without_part(cut, ()).answered) == (True, False)
 
 
 def test_what_remains_knows_what_it_began_with_and_the_last_budget() -> None:
     lines = transcript("k1 u1 a1 u2 a2 u3 a3")
     for number, budget in ((1, None), (3, {"steps": 2}), (5, {"steps": 1})):
         lines[number] |= {"content": f"said {number}", "budget": budget}
-    assert remains(lines, (1, 2, 5, 6)) == Remains("u2", True, began_with="said 3", budget={"steps": 2})
+    assert without_part(lines, (1, 2, 5, 6)) == RemainingTranscript(
+        "u2", True, began_with="said 3", budget={"steps": 2}
+    )
 
 
-SAID, UNANSWERED, NOTHING = Remains("u1", True), Remains("u1", False), Remains(None, True)
-ASKING = Remains("u1", False, asks=True)
+SAID, UNANSWERED, NOTHING = (
+    RemainingTranscript("u1", True),
+    RemainingTranscript("u1", False),
+    RemainingTranscript(None, True),
+)
+ASKING = RemainingTranscript("u1", False, asks=True)
 FAILED = TaskHeader("default", "t", "s1", "failed")
 OPEN = (OpenCall("c1", "ask_user", "", "person"), OpenCall("c2", "pay", "default"))
 ANSWERED_EARLY = TaskHeader("default", "t", "s1", "active", open=OPEN)
@@ -170,7 +176,9 @@ ANSWERED_EARLY = TaskHeader("default", "t", "s1", "active", open=OPEN)
         (LIVE, SAID, {"asked": True}, "as_it_was"),
     ],
 )
-def test_a_task_ends_when_nothing_is_left_to_do(task: TaskHeader, rest: Remains, state: Any, fate: Fate) -> None:
+def test_a_task_ends_when_nothing_is_left_to_do(
+    task: TaskHeader, rest: RemainingTranscript, state: Any, fate: Fate
+) -> None:
     assert fate_of(task, rest, **({"last": True, "asked": False, "calls_left": False} | state)) == fate
 
 
