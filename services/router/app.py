@@ -4,12 +4,12 @@ from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from pentad.contracts.streams import INBOUND, SESSION_WAKE, Stream
-from pentad.services.router.at_once import AtOnce
-from pentad.services.router.confirming_model import ConfirmingModel
-from pentad.services.router.deciding import Deciding
 from pentad.services.router.domain.scoring import Weights
+from pentad.services.router.fast_routing import FastRouting
 from pentad.services.router.handlers import RouterHandler
-from pentad.services.router.weighing import Weighing
+from pentad.services.router.message_router import MessageRouter
+from pentad.services.router.model_confirmation import ModelConfirmation
+from pentad.services.router.similarity_router import SimilarityRouter
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
 from pentad.shared.embedder.embedder import CircuitBreakerEmbedder, make_embedder
@@ -23,6 +23,7 @@ from pentad.shared.settings import Settings
 from pentad.shared.work.dead_letter_limits import DeadLetterLimits
 
 _SLOTS = 256
+"""Sessions of a shard that are handled at once."""
 
 
 class Router(ConsumingService):
@@ -39,12 +40,16 @@ class Router(ConsumingService):
         hashes = settings.embed_model_type == "simple"
         self._embedder = None if hashes else CircuitBreakerEmbedder(make_embedder(settings, self.store))
         self._models = ProcessModels(settings, self.store, self.name, self.consumer_name)
-        confirming = ConfirmingModel(self.store, self._models.pool, self._book, settings.pentad_route_confidence)
-        weighing = Weighing(self._embedder, Weights(recency=settings.pentad_route_recency))
-        deciding = Deciding(self.store, Records(settings.records_url), self._book, weighing, confirming, settings)
-        self._ingress = Ingress(self.store, settings, AtOnce(actors, deciding, WAITING_LIMIT))
+        confirmation = ModelConfirmation(self.store, self._models.pool, self._book, settings.pentad_route_confidence)
+        similarity = SimilarityRouter(self._embedder, Weights(recency=settings.pentad_route_recency))
+        message_router = MessageRouter(
+            self.store, Records(settings.records_url), self._book, similarity, confirmation, settings
+        )
+        self._ingress = Ingress(self.store, settings, FastRouting(actors, message_router, WAITING_LIMIT))
         for shard in self.shards:
-            self.serve(SESSION_WAKE, shard, RouterHandler(actors, self._keeper, deciding, settings, shard), _SLOTS)
+            self.serve(
+                SESSION_WAKE, shard, RouterHandler(actors, self._keeper, message_router, settings, shard), _SLOTS
+            )
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
         limits = DeadLetterLimits(self.store, self.settings, self.shards)
@@ -62,5 +67,5 @@ class Router(ConsumingService):
 
 
 def build(settings: Settings) -> Router:
-    """The router, ready to start."""
+    """Build a router that is ready to start."""
     return Router(settings)

@@ -7,7 +7,7 @@ from typing import Any
 
 from pentad.contracts.streams import TASK_WAKE
 from pentad.services.task_runner.handlers import RunnerHandler
-from pentad.services.task_runner.retrieving import Retrieving
+from pentad.services.task_runner.initial_recall import ModelWalkChooser
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
@@ -53,7 +53,7 @@ class TaskRunner(ConsumingService):
         memory = MemorySearch(self._vectors, self._embedder)
         self._walks = HitWalks(graph_of(settings, self.store))
         asks = settings.pentad_retrieve == "auto"
-        chooser = Retrieving(self.store, pool, self._book) if asks else None
+        chooser = ModelWalkChooser(self.store, pool, self._book) if asks else None
         tenants, tokens = TenantMemories(self.store), settings.pentad_recall_tokens
         recalling = Recalling(memory, self._walks, tenants, tokens, chooser=chooser)
         self._handlers = [

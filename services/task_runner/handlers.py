@@ -1,4 +1,4 @@
-"""A task's wake-up becomes one step: take, plan, carry out, commit."""
+"""Handles the wake-up of a task as one step: take, plan, carry out, commit."""
 
 import logging
 from dataclasses import replace
@@ -6,7 +6,6 @@ from dataclasses import replace
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.streams import DEAD, TASK_WAKE
-from pentad.services.task_runner.beginning import Beginnings
 from pentad.services.task_runner.domain.plan import (
     AskModel,
     CallAgain,
@@ -16,13 +15,14 @@ from pentad.services.task_runner.domain.plan import (
     Pause,
     Plan,
     give_up,
+    mail_of_this_turn,
     plan,
 )
-from pentad.services.task_runner.domain.queueing import of_this_turn
+from pentad.services.task_runner.initial_recall import InitialRecall
 from pentad.services.task_runner.instructions import TaskInstructions
 from pentad.services.task_runner.model_step import ModelSteps
 from pentad.services.task_runner.moves import Moves
-from pentad.services.task_runner.plans import WRITES, Materials
+from pentad.services.task_runner.plan_writer import WRITES, Materials
 from pentad.services.task_runner.prompt import KnownTranscript, TranscriptCache
 from pentad.services.task_runner.step import Step, Steps, bare
 from pentad.services.task_runner.tool_catalog import ToolCatalog
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class RunnerHandler(WakeUps[TaskKeys]):
-    """Serves tasks' wake-ups: many at once, one task at a time by its lease. Between steps it keeps but a cache."""
+    """Handles wake-ups of tasks: many at once, each task by one runner, by its lease. Steps share only caches."""
 
     failing = "step"
 
@@ -62,7 +62,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
         self._cache = TranscriptCache()
         self._steps = Steps(actors, settings)
         instructions = TaskInstructions(actors.store, book)
-        self._model_steps = ModelSteps(self._steps, models, instructions, tools, self._cache, Beginnings(recalling))
+        self._model_steps = ModelSteps(self._steps, models, instructions, tools, self._cache, InitialRecall(recalling))
         self._moves = Moves(self._steps, tools, instructions)
         self._running: set[Held] = set()
         self._stopping = False
@@ -85,7 +85,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
             held.interrupt("shutdown")
 
     async def serve(self, keys: TaskKeys, taken: Taken, held: Held) -> None:
-        """One step of the task, or whatever else its mail asks for."""
+        """Make one step of the task, or whatever else its mail asks for."""
         if not taken.raw.get("status"):  # there is no such task
             await self._actors.commit(self._steps.empty(keys), taken)
             return
@@ -132,7 +132,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
     async def _act(self, step: Step, held: Held) -> bool:
         """Carry out one plan. False when it was overtaken and must be made again."""
         if step.task.queues:
-            step = replace(step, arrived=of_this_turn(step.task, step.arrived))
+            step = replace(step, arrived=mail_of_this_turn(step.task, step.arrived))
         decided = plan(step.task, step.arrived, step.taken.lease.now, self._steps.bounds)
         if isinstance(decided, AskModel | CallAgain):
             return await self._model_steps.make(step, held, decided)
@@ -143,7 +143,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
         return await self._steps.commit(writer, step) != "overtaken"
 
     async def _materials(self, step: Step, decided: Plan) -> Materials:
-        """What this plan is written from."""
+        """Read what this plan is written from."""
         if not isinstance(decided, End | Finish | Pause):
             return Materials()
         results = await self._steps.results(step)
@@ -151,7 +151,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
         return Materials(step.transcript.messages, results, last)
 
     async def give_up(self, keys: TaskKeys, taken: Taken, reason: str, attempts: int) -> None:
-        """The task cannot be handled: a dead letter, an ``error``, and its end."""
+        """End a task that cannot be handled, with a dead letter and an ``error``."""
         step = bare(keys, taken)
         if step is None:
             await self._actors.commit(self._steps.empty(keys), taken)
@@ -181,7 +181,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
         )
         if step.task.ended:
             writer.restart()
-        writer.place_mail(closed, await self._steps.results(step))
+        writer.append_mail(closed, await self._steps.results(step))
         writer.use_redrives()
         writer.commit.unmail(step.arrived.move_numbers)
         writer.set_header()

@@ -25,9 +25,9 @@ class Chosen:
     instruction: Instruction
     version: str
     output: Output | None
-    """What the answer must fit; None of a plain text."""
+    """Form that the answer must fit; None for a plain text."""
     schema: bytes | None = None
-    """What a model's server is told of that, ready JSON; None: nothing."""
+    """Schema that the model's server is told, as JSON; None when it is told nothing."""
     fixed: str | None = None
     """The system prompt without the date, where it is the same for every task."""
 
@@ -46,7 +46,7 @@ def choose(instruction: Instruction, version: str) -> Chosen:
 
 
 def values_of(task: TaskHeader) -> PromptValues:
-    """What a system prompt may name of this task."""
+    """The values of this task that a system prompt may name."""
     return PromptValues(task.goal, task.session, rfc3339(task.created), task.tenant, task.user)
 
 
@@ -59,14 +59,14 @@ class TaskInstructions:
     def __init__(self, store: Store, book: InstructionBook) -> None:
         self._store, self._book = store, book
         self._remembered: OrderedDict[str, Chosen] = OrderedDict()
-        """By version."""
+        """Instructions by version."""
         self._current: dict[str, Chosen] = {}
-        """By name, as it was last found in the book."""
+        """Instructions by name, as they were last found in the book."""
 
     async def of(self, keys: TaskKeys, task: TaskHeader) -> Chosen | None:
-        """None: the task keeps no version, and nobody knows its instruction.
+        """Find the task's instruction; None when the task keeps no version and no such instruction is known.
 
-        Raises ``DamagedError`` when what was kept with the task cannot be read.
+        Raises ``DamagedError`` when the instruction that is kept with the task cannot be read.
         """
         version = task.instruction_version
         if not version:

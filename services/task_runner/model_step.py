@@ -1,4 +1,4 @@
-"""A step's question to the model: the prompt, the deltas while it answers, and what its failures mean."""
+"""Asks the model for a step: builds the prompt, writes deltas meanwhile, and handles failures."""
 
 import asyncio
 import logging
@@ -15,8 +15,7 @@ from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import INTERRUPTED, TaskStatusEvent
 from pentad.contracts.instructions import OutputMode
 from pentad.contracts.tools import ToolSpec
-from pentad.services.task_runner.answers import Asked, write_answer
-from pentad.services.task_runner.beginning import Beginnings
+from pentad.services.task_runner.answer_writer import Asked, ModelQuestion, rules_of, write_answer
 from pentad.services.task_runner.delta_writer import DeltaKind, DeltaWriter
 from pentad.services.task_runner.domain.after_answer import (
     REDRIVEN,
@@ -27,8 +26,7 @@ from pentad.services.task_runner.domain.after_answer import (
     is_to_be_checked,
 )
 from pentad.services.task_runner.domain.own_tools import offered
-from pentad.services.task_runner.domain.plan import AskModel, CallAgain, Closed
-from pentad.services.task_runner.domain.queueing import of_this_turn
+from pentad.services.task_runner.domain.plan import AskModel, CallAgain, Closed, mail_of_this_turn
 from pentad.services.task_runner.domain.retry import Retry, RetryReason, after_model_error, too_long_to_wait
 from pentad.services.task_runner.domain.strategy import (
     AskTheModel,
@@ -39,13 +37,13 @@ from pentad.services.task_runner.domain.strategy import (
     TurnReady,
     strategy_of,
 )
+from pentad.services.task_runner.initial_recall import InitialRecall
 from pentad.services.task_runner.instructions import Chosen, TaskInstructions
-from pentad.services.task_runner.model_question import ModelQuestion, rules_of
 from pentad.services.task_runner.prompt import Toolbox, TranscriptCache, user
 from pentad.services.task_runner.step import Step, Steps
 from pentad.services.task_runner.step_writer import StepWriter
+from pentad.services.task_runner.tool_calls import report_unserved_calls
 from pentad.services.task_runner.tool_catalog import ToolCatalog
-from pentad.services.task_runner.waiting_calls import tell_of_waiting
 from pentad.shared import metrics
 from pentad.shared.actors.leases import Held, StoppedWorkError
 from pentad.shared.events.ephemeral import EphemeralEvents
@@ -69,7 +67,7 @@ from pentad.shared.time_slices import LARGE, turn_after
 log = logging.getLogger(__name__)
 
 _TOOLBOXES = 256
-_NOBODY = ModelAnswer("", "", (), "stop", Usage(0, 0), "nobody")
+_NO_ANSWER = ModelAnswer("", "", (), "stop", Usage(0, 0), "nobody")
 """Stands for an answer where a strategy goes on without asking a model."""
 StepOutcome = Literal["committed", "overtaken", "interrupted", "failed", "lost"]
 
@@ -84,15 +82,16 @@ class ModelSteps:
         instructions: TaskInstructions,
         tools: ToolCatalog,
         cache: TranscriptCache,
-        beginnings: Beginnings,
+        initial_recall: InitialRecall,
     ) -> None:
         self._steps, self._models, self._instructions = steps, models, instructions
-        self._tools, self._cache, self._beginnings = tools, cache, beginnings
+        self._tools, self._cache, self._initial_recall = tools, cache, initial_recall
         self._offered_of: Mapping[str, ToolSpec] = {}
-        """What there was when these were made:"""
+        """Published tools of which the toolboxes below were made."""
         self._toolboxes: dict[tuple[tuple[str, ...] | None, OutputMode, bool], Toolbox] = {}
-        """By what decides which tools an instruction gets: the names that it allows (None: all), its output, and
-        whether results are read on."""
+        """Toolboxes by what decides which tools an instruction gets: the names that it allows (None: all), its output,
+        and whether results are read on.
+        """
 
     async def make(self, step: Step, held: Held, planned: AskModel | CallAgain) -> bool:
         """Make one step. False when it was overtaken and must be planned again."""
@@ -108,13 +107,13 @@ class ModelSteps:
             problem = f"there is no instruction {step.task.instruction!r} any more"
             return "failed" if await self._failed(step, closed, ErrorCode.INTERNAL, problem) else "overtaken"
         if chosen.instruction.on_message == "queue" and not step.arrived.queues:  # no step has told the header yet
-            step = replace(step, arrived=of_this_turn(step.task, step.arrived))
-        recall = await self._beginnings.recalled(step, held, chosen, planned)
+            step = replace(step, arrived=mail_of_this_turn(step.task, step.arrived))
+        recall = await self._initial_recall.recalled(step, held, chosen, planned)
         asking = await self._asking(step, held, chosen, closed, recall)
         if isinstance(planned, AskModel):
             effect = asking.strategy.next(asking.rules, TurnReady())
             if not isinstance(effect, AskTheModel):
-                return await self._effect(asking, closed, _NOBODY, effect)
+                return await self._effect(asking, closed, _NO_ANSWER, effect)
         held.known = step.taken.newest if asking.heeds_messages else None
         try:
             answer = await held.run(self._asked(asking, planned))
@@ -157,11 +156,11 @@ class ModelSteps:
     async def _asking(
         self, step: Step, held: Held, chosen: Chosen, closed: Sequence[Closed], recall: Recall | None
     ) -> ModelQuestion:
-        """What the model is asked with, its mail placed."""
+        """Make the question to the model, with the mail appended to the transcript."""
         writer = self._steps.writer(step)
         if recall is not None and recall.text:  # before all else; its text is kept, for the memory changes
             writer.append(user(recall.text), origin="recalled")
-        writer.place_mail(closed, await self._steps.results(step), shared=chosen.instruction.share)
+        writer.append_mail(closed, await self._steps.results(step), shared=chosen.instruction.share)
         writer.use_redrives()
         toolbox = await self._offer(chosen, writer.reads_results)
         most, today = self._steps.settings.pentad_calls_per_step, self._today(step)
@@ -218,7 +217,7 @@ class ModelSteps:
         if outcome in ("committed", "continued"):
             self._cache.keep(step.keys.header, step.transcript.grown(writer.added, writer.last_entry))
             if calls and self._tools.silent:
-                tell_of_waiting(writer, self._ephemeral(writer), calls, self._tools.silent)
+                report_unserved_calls(writer, self._ephemeral(writer), calls, self._tools.silent)
             if isinstance(following, Fail):
                 log.warning("%s has failed: its answer is not of the form: %s", step.keys.actor, following.problem)
         else:
@@ -226,9 +225,9 @@ class ModelSteps:
         return "committed" if outcome == "continued" else outcome
 
     async def _cost_alone(self, asking: ModelQuestion, answer: ModelAnswer) -> StepOutcome:
-        """Nothing of an answer that a message has cut short is kept but what it cost."""
+        """Commit only the cost of an answer that a message has cut short."""
         writer = self._steps.writer(asking.step)
-        writer.spend_in_vain(answer.usage, None)
+        writer.spend_without_step(answer.usage, None)
         writer.commit.rewake()
         outcome = await self._steps.commit(writer, asking.step)
         return "committed" if outcome == "continued" else outcome
@@ -256,7 +255,7 @@ class ModelSteps:
         head |= {"version": 1, "step": asked.step, "attempt": step.taken.lease.attempt}
 
         def first() -> None:
-            """Of a turn that the commit makes one step longer; what was said before it is void."""
+            """Measure the time to the first delta of a turn; deltas of attempts before this one are void."""
             if not writer.turn.steps:
                 delay = metrics.first_delta_seconds.labels()
                 writer.commit.tallies.measure(delay, writer.turn.at, step.taken.clock())
@@ -288,8 +287,11 @@ class ModelSteps:
         stated_s: float | None = None,
         said: ModelAnswer | None = None,
     ) -> bool:
-        """The model is asked later, or no more. ``stated_s``: for how long its server asks to be left alone; ``said``:
-        its answer, when there is one that says nothing."""
+        """Ask the model later, or give up.
+
+        ``stated_s``: seconds for which its server asks to be left alone; ``said``: its answer, when there is one that
+        says nothing.
+        """
         task = replace(step.task, retry_since=step.task.retry_since or step.taken.lease.now)
         limits = self._steps.settings.pentad_max_attempts, self._steps.limits.step_timeout_ms
         now = await guarded("clock", self._steps.actors.store.clock)
@@ -302,20 +304,20 @@ class ModelSteps:
         log.log(level, "%s: %s; again in %d ms", step.keys.actor, why, again.delay_ms)
         writer = self._steps.writer(step)
         if said is not None:
-            writer.spend_in_vain(said.usage, said.finish_reason)
+            writer.spend_without_step(said.usage, said.finish_reason)
         _ask_later(writer, again, why)
         return await self._steps.commit(writer, step) != "overtaken"
 
     async def _failed(
         self, step: Step, closed: Sequence[Closed], code: ErrorCode, text: str, said: ModelAnswer | None = None
     ) -> bool:
-        """There will be no answer: the turn ends; what came since starts the next one."""
+        """End the turn without an answer; messages that have come since begin the next one."""
         writer = self._steps.writer(step)
-        writer.place_mail(closed, await self._steps.results(step))
+        writer.append_mail(closed, await self._steps.results(step))
         writer.use_redrives()
         writer.set_header()
         if said is not None:
-            writer.spend_in_vain(said.usage, said.finish_reason)
+            writer.spend_without_step(said.usage, said.finish_reason)
         writer.fail(code, text)
         if await self._steps.commit(writer, step) == "overtaken":
             return False
@@ -339,7 +341,7 @@ def _is_answer_due(toolbox: Toolbox, step: Step, may_call: bool) -> bool:
 
 
 async def _after(asking: ModelQuestion, answer: ModelAnswer) -> Effect:
-    """What comes of an answer; long arguments of calls are read beside the event loop."""
+    """The effect of an answer; long arguments of calls are parsed outside the event loop."""
     event = ModelAnswered(answer, await _checked(asking, answer))
     if sum(len(call.arguments) for call in answer.tool_calls) < LARGE:
         return asking.strategy.next(asking.rules, event)
@@ -359,6 +361,6 @@ async def _checked(asking: ModelQuestion, answer: ModelAnswer) -> CheckedJson | 
 
 
 async def _answer_of(planned: CallAgain) -> ModelAnswer:
-    """As if the model had asked for these calls."""
+    """The answer of a model that asks for the redriven calls."""
     drafts = tuple(ToolCallDraft(call.tool, to_json(call.args).decode()) for call in planned.calls)
     return ModelAnswer("", "", drafts, "tool_calls", Usage(0, 0), REDRIVEN)

@@ -9,7 +9,7 @@ from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ErrorEvent, MessageMoved, PastEffect, TaskStart, TaskStatusEvent
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.records import Exclusion
-from pentad.services.task_runner.domain.giving_away import MOVED, Fate, Leaving, Remains
+from pentad.services.task_runner.domain.message_move import MOVED, Fate, MovedPart, RemainingTranscript
 from pentad.services.task_runner.domain.plan import Closed
 from pentad.services.task_runner.domain.result_in_prompt import KeptResults
 from pentad.services.task_runner.step_writer import StepWriter
@@ -28,12 +28,12 @@ _NAMED = 100
 
 @immutable
 class Departure:
-    """What leaves."""
+    """A message on its way to another task."""
 
     move: MoveMail
     message: InboundMessage
-    found: Leaving | None
-    """Where it stands in the transcript; None when it waits among the mail."""
+    found: MovedPart | None
+    """Part of the transcript that leaves; None when the message still waits among the mail."""
 
 
 @immutable
@@ -42,14 +42,14 @@ class Receiver:
 
     keys: TaskKeys
     header: TaskHeader | None
-    """None for a new one."""
+    """Header of the task; None for a new task."""
 
 
 class MoveWriter:
     """Writes a move into a commit. What else waits for the task is left to the next handling."""
 
     def __init__(self, writer: StepWriter, number: int, *, cuts: bool) -> None:
-        """``number``: of the mail that asks for the move; ``cuts``: the turn under way is the message's, and ends."""
+        """Begin a move. ``number``: the mail that asks for it; ``cuts``: the message's turn is under way and ends."""
         self._writer, self._cuts = writer, cuts
         self._commit, self._keys, self._task, self._session = writer.commit, writer.keys, writer.task, writer.session
         self._commit.unmail([number])
@@ -57,7 +57,7 @@ class MoveWriter:
         self._commit.rewake()
 
     def refuse(self, why: str) -> None:
-        """Nothing moves. ``why``: told, unless it is ''."""
+        """Move nothing. ``why``: the reason that is told, unless it is ''."""
         if why:
             self._writer.emit(ErrorEvent, code=ErrorCode.NOT_ALLOWED, message=f"nothing was moved: {why}")
 
@@ -78,7 +78,7 @@ class MoveWriter:
             self._commit.unmail([move.number])
         else:
             if self._cuts:
-                self._writer.place_mail(closed, results)
+                self._writer.append_mail(closed, results)
             positions = (*found.positions, *range(length, length + len(self._writer.added)))
         note = Exclusion(positions=list(positions), to=move.to, to_task_id=receiver.keys.task)
         self._writer.append(note.model_dump(), message_id=move.message_id)
@@ -92,7 +92,7 @@ class MoveWriter:
             self._commit.untimer(self._keys, "deadline")
 
     def _end_turn(self) -> None:
-        """Nothing of the turn under way is left to do. A paused task stays so."""
+        """Drop the turn under way. A paused task stays paused."""
         self._commit.set(self._keys.header, open="", fails=0, retry_since=0, repairs=0)
         self._commit.untimer(self._keys, "timeout", "retry")
         if self._task.paused:
@@ -111,8 +111,9 @@ class MoveWriter:
         answered_at: Collection[str | None],
         instruction: Instruction | None,
     ) -> None:
-        """To the other task, and in the session's last turns. ``answered_at``: when its answer was said.
-        ``instruction``: what this task runs, and a new one then does too.
+        """Hand the message to the other task, and remove its turn from the session's last turns.
+
+        ``answered_at``: times of its answers. ``instruction``: the one that this task runs, which a new task runs too.
         """
         here = [n for n, turn in enumerate(turns) if self._leaves(turn, departure, answered_at)]
         for n in here:
@@ -167,8 +168,8 @@ class MoveWriter:
         if content and self._task.goal == opening.goal_of(departure.message.content):
             self._commit.set(self._keys.header, goal=opening.goal_of(content))
 
-    def settle(self, fate: Fate, rest: Remains) -> None:
-        """What becomes of the first task."""
+    def settle(self, fate: Fate, rest: RemainingTranscript) -> None:
+        """Write how the first task continues."""
         header = self._keys.header
         if fate in ("goes_on", "asks"):
             self._open_again(fate, rest)
@@ -183,11 +184,11 @@ class MoveWriter:
         self._writer.end("cancelled" if fate == "cancelled" else "completed", "complete", MOVED)
 
     def waits_as_before(self) -> None:
-        """Its message has left unread: told again, for clients have seen a message come to it."""
+        """Repeat the task's status: its message has left unread, and clients have seen a message come to it."""
         status: Literal["waiting", "stale"] = "stale" if self._task.status == "stale" else "waiting"
         self._writer.emit(TaskStatusEvent, status=status, reason=self._task.reason)
 
-    def _open_again(self, fate: Fate, rest: Remains) -> None:
+    def _open_again(self, fate: Fate, rest: RemainingTranscript) -> None:
         """The turn before the one that leaves is not over: it goes on, or waits for the answer to its question."""
         header = self._keys.header
         if self._task.ended:
@@ -206,8 +207,9 @@ class MoveWriter:
             self._writer.wait_for_person(ASKED)
 
     def remember_digests(self, receiver: Receiver, left: bytes | None, got: bytes | None) -> None:
-        """What the session compares its next message with: of the first task, unless it is cancelled, and of the other,
-        unless it is new."""
+        """Store the digests that the session compares its next message with: that of the first task unless it is
+        cancelled, and that of the other unless it is new.
+        """
         for task, digest in ((self._keys.task, left), (receiver.keys.task, got)):
             if digest is not None:
                 self._commit.set(self._session.header, **{digest_field(task): digest})

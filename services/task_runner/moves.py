@@ -1,5 +1,6 @@
-"""A message that a person moves to another task: what it takes is read, and written as one commit of the first task."""
+"""Moves a message to another task: reads what that takes, and writes one commit of the first task."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pydantic import ValidationError
@@ -7,20 +8,20 @@ from pydantic import ValidationError
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.ids import ANY_SHARD, shard_in, task_id
 from pentad.services.task_runner.domain.arrived import Arrived
-from pentad.services.task_runner.domain.giving_away import (
+from pentad.services.task_runner.domain.message_move import (
     Fate,
-    Leaving,
     Line,
-    Remains,
+    MovedPart,
+    RemainingTranscript,
     fate_of,
-    leaving,
+    moved_part,
     past_effects,
-    remains,
+    spoken,
+    without_part,
 )
 from pentad.services.task_runner.domain.plan import GiveAway, give_up
 from pentad.services.task_runner.instructions import TaskInstructions
 from pentad.services.task_runner.move_writer import Departure, MoveWriter, Receiver
-from pentad.services.task_runner.moved_digests import digest_of_rest, digest_with
 from pentad.services.task_runner.step import Step, Steps
 from pentad.services.task_runner.step_writer import StepWriter
 from pentad.services.task_runner.tool_catalog import ToolCatalog
@@ -29,6 +30,8 @@ from pentad.shared.actors.mail import NEW_TASK, MoveMail, UserMail
 from pentad.shared.actors.session_header import SessionHeader, session_header
 from pentad.shared.actors.sessions import last_turns, load_task
 from pentad.shared.actors.transcript import EXCLUSION, shown
+from pentad.shared.digests.stored import digest_bytes, digest_of
+from pentad.shared.digests.task_digest import TaskDigest, read_utterance
 from pentad.shared.errors import DamagedError
 from pentad.shared.keys import TURNS_KEPT, SessionKeys, TaskKeys
 from pentad.shared.random_hex import random_hex
@@ -36,7 +39,7 @@ from pentad.shared.store.store import guarded
 
 
 class Moves:
-    """Gives messages away, for all tasks of a process."""
+    """Moves messages, for all tasks of a process."""
 
     def __init__(self, steps: Steps, tools: ToolCatalog, instructions: TaskInstructions) -> None:
         self._steps, self._tools, self._instructions = steps, tools, instructions
@@ -44,7 +47,7 @@ class Moves:
     async def give_away(self, step: Step, asked: GiveAway) -> bool:
         """Carry one move out, or tell why not. False when it was overtaken and must be planned again."""
         move, lines = asked.move, await self._lines(step.keys)
-        found = leaving(lines, move.message_id)
+        found = moved_part(lines, move.message_id)
         waiting = None if found is not None else await self._waiting(step.keys, move)
         receiver = await self._receiver(step, move)
         cuts = found is not None and found.last and not step.task.ended
@@ -71,7 +74,7 @@ class Moves:
         cuts: bool,
     ) -> None:
         found, arrived = departure.found, step.arrived
-        rest = remains(lines, found.positions if found is not None else ())
+        rest = without_part(lines, found.positions if found is not None else ())
         fate = _fate(step, departure, rest)
         missing = [call for call in step.task.open if call.id not in arrived.results] if cuts else []
         writer.take_out(
@@ -140,12 +143,12 @@ class Moves:
 
 
 def _without_mail(arrived: Arrived, *, results: bool) -> Arrived:
-    """What has come, as a handling sees it that leaves it all where it is, perhaps but the results of open calls."""
+    """The mail as seen by a handling that leaves all of it where it is, except perhaps results of open calls."""
     kept = Arrived((), (), {}, (), {}, "", 0, 0, (), (), ())
     return replace(kept, results=arrived.results, result_numbers=arrived.result_numbers) if results else kept
 
 
-def _fate(step: Step, departure: Departure, rest: Remains) -> Fate:
+def _fate(step: Step, departure: Departure, rest: RemainingTranscript) -> Fate:
     found, arrived, task = departure.found, step.arrived, step.task
     return fate_of(
         task,
@@ -174,7 +177,7 @@ def _moved_there(lines: list[Line], move: MoveMail) -> bool:
     return bool(notes) and move.to in (notes[-1]["to"], notes[-1]["to_task_id"])
 
 
-def _said(step: Step, lines: list[Line], found: Leaving | None) -> InboundMessage:
+def _said(step: Step, lines: list[Line], found: MovedPart | None) -> InboundMessage:
     """The message as far as a transcript tells it."""
     assert found is not None
     line, task = lines[found.place], step.task
@@ -196,3 +199,27 @@ def _speaker(line: Line, task: TaskHeader) -> str | None:
     if line.get("user_id") or line.get("memory_session"):
         return line.get("user_id")
     return (task.speaker if task.correlation == line["message_id"] else task.user) or None
+
+
+_TURNS = 64
+"""Turns that are read again for a digest: the first message, and the last turns."""
+
+
+def digest_of_rest(lines: Sequence[Line], without: Sequence[int]) -> bytes:
+    """A task's digest, made anew from what it keeps: nothing can be taken out of one. It has no meanings."""
+    turns, digest = spoken(lines, without), TaskDigest()
+    for line in (*turns[:1], *turns[1:][-_TURNS:]):
+        if line["role"] == "user":
+            digest = digest.heard(read_utterance(line["content"]))
+        else:
+            digest = digest.answering(line["content"])
+    return digest_bytes(digest)
+
+
+def digest_with(session: SessionHeader, task: TaskHeader, content: str) -> bytes:
+    """A task's digest with what it has answered since it was spoken to last, and with this message."""
+    kept, answer = session.digests.get(task.task_id), session.answers.get(task.task_id)
+    digest = (digest_of(kept) if kept is not None else None) or TaskDigest().heard(read_utterance(task.goal))
+    if answer is not None:
+        digest = digest.answering(answer)
+    return digest_bytes(digest.heard(read_utterance(content)))

@@ -19,7 +19,7 @@ from pentad.shared.immutable import immutable
 _CACHE_BYTES = 8 * 1024 * 1024
 _NAME_LENGTH = 64
 NO_OUTPUT = "(no output)"
-"""What the model is told of a tool that returned no text."""
+"""Text that stands for the result of a tool that returned no text."""
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
 
@@ -76,7 +76,7 @@ class KnownTranscript:
     messages: tuple[bytes, ...] = ()
     last: bytes = b""
     replacements: tuple[Replacement, ...] = ()
-    """What prompts have in the place of some messages."""
+    """Replacements of messages in prompts."""
 
     @property
     def prompt(self) -> Sequence[bytes]:
@@ -89,7 +89,7 @@ class KnownTranscript:
         return max(0, len(self.messages) - 1)
 
     def extended(self, entries: Sequence[bytes]) -> "KnownTranscript | None":
-        """With the entries read from ``start`` on. None when the transcript is not the one that we knew."""
+        """A copy extended by the entries read from ``start`` on; None when they belong to another transcript."""
         if not self.messages:
             fresh = entries
         elif entries and entries[0] == self.last:
@@ -101,7 +101,7 @@ class KnownTranscript:
         return self.grown(list(map(message_of, fresh)), fresh[-1])
 
     def grown(self, added: Sequence[bytes], last: bytes) -> "KnownTranscript":
-        """With these messages more. ``last``: the last one's entry whole."""
+        """A copy with these messages appended. ``last``: the whole entry of the last one."""
         replacements = self.replacements + replacements_in(added, len(self.messages))
         return KnownTranscript((*self.messages, *added), last, replacements)
 
@@ -114,7 +114,7 @@ class TranscriptCache:
         self._kept: OrderedDict[str, tuple[KnownTranscript, int]] = OrderedDict()
 
     def get(self, key: str) -> KnownTranscript:
-        """What is known of a transcript."""
+        """The known part of a transcript."""
         kept = self._kept.get(key)
         return kept[0] if kept else KnownTranscript()
 

@@ -1,14 +1,13 @@
-"""One handling of a task: what it works on, and what it is written with."""
+"""Holds what one handling of a task works on, and makes its writer and commit."""
 
 from collections.abc import Awaitable
 
 from pentad.contracts.records import StepRecord
-from pentad.services.task_runner.counters import Limits
 from pentad.services.task_runner.domain.arrived import Arrived, sort_mail
 from pentad.services.task_runner.domain.plan import Bounds, fired_early
 from pentad.services.task_runner.domain.result_in_prompt import KeptResult, KeptResults, in_prompt
 from pentad.services.task_runner.prompt import KnownTranscript
-from pentad.services.task_runner.step_writer import StepWriter
+from pentad.services.task_runner.step_writer import Limits, StepWriter
 from pentad.shared.actors.actors import Actors, Taken
 from pentad.shared.actors.commit import Commit, Outcome
 from pentad.shared.actors.headers import TaskHeader, task_header
@@ -34,7 +33,7 @@ class Step:
 
 
 class Steps:
-    """What the handlings of a process are written with."""
+    """Reads, writes and commits handlings, for all tasks of a process."""
 
     def __init__(self, actors: Actors, settings: Settings) -> None:
         self.actors, self.settings = actors, settings
@@ -54,12 +53,12 @@ class Steps:
         )
 
     def empty(self, keys: TaskKeys) -> Commit:
-        """A commit that says nothing yet."""
+        """An empty commit for this task."""
         s = self.settings
         return Commit(keys, f"step-{random_hex(32)}", s.pentad_events_maxlen, s.pentad_events_ttl_s)
 
     def read(self, keys: TaskKeys, taken: Taken, transcript: KnownTranscript) -> Step:
-        """What a handling works on. Raises ``DamagedError``."""
+        """Read the header and mail of a handling. Raises ``DamagedError``."""
         header = task_header(keys.tenant, keys.task, taken.raw)
         assert header is not None, "a task has a status"
         try:
@@ -77,11 +76,11 @@ class Steps:
         return writer
 
     def commit(self, writer: StepWriter, step: Step) -> Awaitable[Outcome]:
-        """End the handling."""
+        """Commit the handling."""
         return self.actors.commit(writer.commit, step.taken)
 
     async def last_record(self, step: Step) -> StepRecord:
-        """What is written down of the task's last step. Raises ``DamagedError``."""
+        """Read the record of the task's last step. Raises ``DamagedError``."""
         raw = await guarded("steps", self.actors.store.call, "LINDEX", step.keys.steps, -1)
         try:
             return StepRecord.model_validate_json(raw or b"")

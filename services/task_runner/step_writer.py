@@ -21,14 +21,13 @@ from pentad.contracts.events import (
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.records import TranscriptMeta
 from pentad.contracts.tools import RECALLING_TOOLS, ToolOutcome
-from pentad.services.task_runner.counters import Limits, counters
 from pentad.services.task_runner.domain.arrived import Arrived
-from pentad.services.task_runner.domain.budget import remaining
-from pentad.services.task_runner.domain.giving_away import MOVED
+from pentad.services.task_runner.domain.message_move import MOVED
 from pentad.services.task_runner.domain.own_tools import ANSWERED, COMPLETED, GOES_ON
 from pentad.services.task_runner.domain.plan import Closed, EndMode, Timer
 from pentad.services.task_runner.domain.result_in_prompt import KeptResult, KeptResults
 from pentad.services.task_runner.domain.targets import asks_person
+from pentad.services.task_runner.domain.turn import current_turn, remaining
 from pentad.services.task_runner.prompt import tool_result, user
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Taken
@@ -51,13 +50,35 @@ _TIMERS: tuple[TimerKind, ...] = ("deadline", "timeout", "retry", "wait")
 
 
 @immutable
+class Limits:
+    """Settings that a commit depends on; times in ms where the name does not say otherwise."""
+
+    grace_ms: int
+    step_timeout_ms: int
+    wait_ttl_ms: int
+    stale_ms: int
+    session_ttl_s: int
+    tasks_per_session: int
+    tasks_per_tenant: int
+    shares_memory: bool
+    """Whether messages without a user are remembered for the whole tenant, not for their session alone."""
+    result_bytes: int
+    """Bytes of one tool result that prompts hold."""
+
+    @property
+    def stale_while_calling(self) -> bool:
+        """Whether tool calls may run for longer than a task may be silent."""
+        return self.stale_ms < self.step_timeout_ms
+
+
+@immutable
 class Spent:
-    """What the model call of this handling has cost, and how its answer ended."""
+    """Cost of this handling's model call, and how its answer ended."""
 
     usage: TaskUsage = field(default_factory=TaskUsage)
     finish_reason: str | None = None
     steps: int = 0
-    """1 where the answer is a step of the task."""
+    """Number of steps: 1 where the answer is a step of the task."""
 
 
 class StepWriter:
@@ -68,7 +89,7 @@ class StepWriter:
     ) -> None:
         self.commit, self.keys, self.task, self.arrived, self.limits = commit, keys, task, arrived, limits
         self.session = SessionKeys(keys.shard, keys.tenant, task.session)
-        self.turn = counters(task, arrived)
+        self.turn = current_turn(task, arrived)
         self.attempt = taken.lease.attempt
         self.clock: Callable[[], int] = taken.clock
         """The server's clock in ms."""
@@ -143,7 +164,7 @@ class StepWriter:
         self.added.append(message_of(raw))
         self.commit.log(raw)
 
-    def place_mail(self, closed: Sequence[Closed], results: KeptResults, *, shared: bool = False) -> None:
+    def append_mail(self, closed: Sequence[Closed], results: KeptResults, *, shared: bool = False) -> None:
         """Append results in the order of their calls, then the users' messages word for word.
 
         ``closed``: open calls that are given up; ``results``: those that have come; ``shared``: what
@@ -158,19 +179,19 @@ class StepWriter:
             else:
                 text = given_up.get(call.id) or self._result_made_here(call)
             self.append(tool_result(call.id, text), origin="recalled" if call.tool in RECALLING_TOOLS else None)
-        self._place_messages(self.arrived.ended, self.arrived.ended_number, shared=shared)
-        self._place_messages(self.arrived.users, self.arrived.user_number, shared=shared)
+        self._append_messages(self.arrived.ended, self.arrived.ended_number, shared=shared)
+        self._append_messages(self.arrived.users, self.arrived.user_number, shared=shared)
         self.commit.unmail(self.arrived.result_numbers)
 
-    def leave_mail(self) -> None:
-        """What asks for something stays in the boxes; messages of what has ended find their place."""
-        self._place_messages(self.arrived.ended, self.arrived.ended_number)
+    def keep_mail(self) -> None:
+        """Leave mail that asks for something in the mailbox, and append messages that an end has covered."""
+        self._append_messages(self.arrived.ended, self.arrived.ended_number)
         self.commit.leaves_messages = bool(self.arrived.users) or self.arrived.left
         if self.added:
             self.commit.set(self.keys.header, log_length=self.task.log_length + len(self.added))
 
     def use_redrives(self) -> None:
-        """What was redriven is done with this handling. Left where it is, it asks the task to go on after its end."""
+        """Use up redrives. A redrive that is left asks the task to go on after its end."""
         self.commit.unmail(self.arrived.redrive_numbers)
         self._redrives_left = False
 
@@ -194,7 +215,7 @@ class StepWriter:
         self.emit_result(call.id, call.tool, outcome)
         return outcome.for_model
 
-    def _place_messages(self, messages: Sequence[UserMail], number: int, *, shared: bool = False) -> None:
+    def _append_messages(self, messages: Sequence[UserMail], number: int, *, shared: bool = False) -> None:
         """Append users' messages; they wait no more. ``number``: of the last of them."""
         shares = shared or self.limits.shares_memory
         for mail in messages:
@@ -217,7 +238,7 @@ class StepWriter:
             self.commit.consume(number)
 
     def _text_of(self, call: str, result: ResultMail, kept: KeptResult) -> str:
-        """What prompts hold of a result. One that they hold a part of stays beside the task, whole."""
+        """The text of a result for prompts. A result that prompts hold in part stays beside the task, whole."""
         whole, text = kept.whole, kept.shown
         if text is whole:
             if result.ref is not None:
@@ -239,7 +260,7 @@ class StepWriter:
 
     @property
     def usage(self) -> TaskUsage:
-        """What the task has used, with this handling."""
+        """Usage of the task, with this handling."""
         before, now = self.task, self.spent.usage
         return TaskUsage(
             input_tokens=before.input_tokens + now.input_tokens,
@@ -257,7 +278,7 @@ class StepWriter:
         if of_turn:
             self.turn = self.turn.after_step(used.input_tokens + used.output_tokens, used.usd)
 
-    def spend_in_vain(self, used: Usage, finish_reason: str | None) -> None:
+    def spend_without_step(self, used: Usage, finish_reason: str | None) -> None:
         """Keep what a model call has cost that has led to no step."""
         self.spend(used, finish_reason)
         self.commit.set(self.keys.header, **self.usage.model_dump())
@@ -285,10 +306,10 @@ class StepWriter:
 
     # Status
 
-    def leave(self, spent: Iterable[int] = ()) -> None:
-        """The mail stays, and the attempt does not count. ``spent``: signals that are of no more use."""
+    def postpone(self, spent: Iterable[int] = ()) -> None:
+        """Leave the mail, and do not count the attempt. ``spent``: numbers of signals that are not needed any more."""
         self.commit.unmail([number for number in spent if number not in self.arrived.control_numbers])
-        self.leave_mail()
+        self.keep_mail()
         self.commit.set(self.keys.header, attempt=self.attempt - 1)
 
     def set_active(self, reason: str) -> None:
@@ -349,7 +370,7 @@ class StepWriter:
         self.commit.mode = mode
         self._count_turn(status)
         if status != "completed" and reason != MOVED:
-            self.keep_turn(f"[This was {status}: {reason}.]" if status == "failed" else f"[This was {status}.]")
+            self.add_session_turn(f"[This was {status}: {reason}.]" if status == "failed" else f"[This was {status}.]")
         task, keys, session = self.task, self.keys, self.session
         self.commit.set(keys.header, status=status, reason=reason, open="", fails=0)
         self.commit.stamp(keys.header, "ended_at")
@@ -379,16 +400,18 @@ class StepWriter:
             self.commit.rewake()
 
     def fail(self, code: ErrorCode, text: str) -> None:
-        """The turn has no answer: told why, and the task ends. Messages that have come since begin the next turn."""
+        """End the task because its turn has no answer. Messages that have come since begin the next turn."""
         self.emit(ErrorEvent, code=code, message=text)
         self.end("failed", "fail", code.value, text)
 
     def remember(self) -> None:
-        """What was said in the task is to be found soon. Not while turn follows turn: each would be written anew."""
+        """Set the timer after which the task is written to memory. Turns that follow each other do not set it: each
+        would be written anew.
+        """
         self.commit.timer(self.keys, "remember", _REMEMBER_MS)
 
-    def keep_turn(self, text: str) -> None:
-        """Into the session's last turns, which the next task begins with: also that a request is not to be done."""
+    def add_session_turn(self, text: str) -> None:
+        """Add a text to the session's last turns, with which the next task begins."""
         turn = SessionMessage(role="assistant", content=text[:MAX_CONTENT], task_id=self.keys.task, at=self.at)
         self.commit.push(self.session.turns, turn.to_json(), TURNS_KEPT)
         self.commit.expire(self.session.turns, self.limits.session_ttl_s)

@@ -1,11 +1,12 @@
 """The tool calls that a step asks for: told to clients, then queued, or answered at once when they cannot be made."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pentad.contracts.commands import ToolCallCommand
-from pentad.contracts.events import ToolCallEvent, args_ref
-from pentad.contracts.ids import tool_call_id
+from pentad.contracts.events import ToolCallEvent, ToolProgress, args_ref
+from pentad.contracts.ids import rfc3339, tool_call_id
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.tools import ToolOutcome, ToolSpec
 from pentad.services.task_runner.domain.after_answer import PlannedCall
@@ -13,8 +14,10 @@ from pentad.services.task_runner.step_writer import StepWriter
 from pentad.shared.actors.headers import Target
 from pentad.shared.actors.mail import ResultMail
 from pentad.shared.clipping import clip
+from pentad.shared.events.ephemeral import EphemeralEvents
 from pentad.shared.kinds import RESULT
 from pentad.shared.random_hex import random_hex
+from pentad.shared.throttled_log import ThrottledLog
 
 ARGS_LIMIT = 16 * 1024
 """Bytes of a call's arguments that an event carries; the rest is kept by reference."""
@@ -26,14 +29,14 @@ class RequestedCall(NamedTuple):
     id: str
     tool: str
     arguments: str
-    """For the prompt: always JSON."""
+    """Arguments for the prompt, always JSON."""
     queue: str
-    """'' for a call that no worker knows, or that is made here."""
+    """Queue of the call; '' for one that no worker knows, or that the runner ends itself."""
     target: Target = "worker"
 
     @property
     def kept(self) -> list[str]:
-        """As the task's header keeps it, for ``OpenCall``."""
+        """The call as the task's header keeps it, for ``OpenCall``."""
         kept = [self.id, self.tool, self.queue]
         return kept if self.target == "worker" else [*kept, self.target]
 
@@ -55,7 +58,7 @@ def request_calls(writer: StepWriter, planned: Sequence[PlannedCall], step: int)
 
 
 def _told(call: str, planned: PlannedCall) -> dict[str, Any]:
-    """What clients are told of its arguments. The whole is in the transcript, unless it is nothing that can be read."""
+    """Arguments as clients are told them. The whole is in the transcript, unless it cannot be read."""
     shown = clip(planned.raw, ARGS_LIMIT)
     if shown is not planned.raw:
         return {"args": shown, "ref": None if planned.args is None else args_ref(call)}
@@ -82,3 +85,25 @@ def _queue(writer: StepWriter, call: str, spec: ToolSpec, args: dict[str, Any], 
     )
     writer.commit.set(writer.keys.calls, **{call: "open 0"})
     writer.commit.queue(TOOL_CALLS, TOOL_CALLS.key(writer.keys.shard, queue=spec.queue), command)
+
+
+_throttled = ThrottledLog(logging.getLogger(__name__))
+
+
+def report_unserved_calls(
+    writer: StepWriter, events: EphemeralEvents, calls: Iterable[RequestedCall], silent: Mapping[str, int]
+) -> None:
+    """Tell clients which calls wait for a tool-worker.
+
+    ``silent``: tools that no living worker has, each with the time in ms when one last had it.
+    """
+    for call in calls:
+        seen = silent.get(call.tool)
+        if seen is None or not call.queue:
+            continue
+        what = f"waits for a tool-worker that has {call.tool}: the last was there at {rfc3339(seen)}"
+        told = ToolProgress(**writer.envelope(), tool_call_id=call.id, tool=call.tool, content=what)
+        events.append(ToolProgress, told.to_json())
+        events.keep()
+        events.ring()
+        _throttled.warning(call.tool, "a call of %s", what)

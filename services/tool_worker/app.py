@@ -8,11 +8,10 @@ from typing import Any
 
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.tools import MEMORY_FORGET, RESULT_READ, ToolSpec
-from pentad.services.tool_worker.builtins.builtin_source import Builtins
-from pentad.services.tool_worker.builtins.catalogue import builtins_of
-from pentad.services.tool_worker.builtins.memories import MemoryReader, memory_tools
-from pentad.services.tool_worker.builtins.memory_forgetting import OwnMemories, forgetting_tool
-from pentad.services.tool_worker.builtins.result_reading import KeptResults, result_reading_tool
+from pentad.services.tool_worker.builtins.catalogue import Builtins, builtins_of
+from pentad.services.tool_worker.builtins.memory_forget import OwnMemories, forgetting_tool
+from pentad.services.tool_worker.builtins.memory_search import MemoryReader, memory_tools
+from pentad.services.tool_worker.builtins.result_read import KeptResults, result_reading_tool
 from pentad.services.tool_worker.children.pool import ToolProcesses
 from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.sources import ToolSource, ToolSources
@@ -37,7 +36,7 @@ log = logging.getLogger(__name__)
 _REFUSED_BY_SOME = "some model servers refuse that, and are then asked without it"
 
 UNSAFE_GRACE_S = 23.0
-"""What a started unsafe call is given at a stop before it is reported as unknown."""
+"""Seconds that a started unsafe call has at a stop before it is reported as unknown."""
 _NAMED = 20
 """Tools that are named at the start."""
 _LOOK_S = 1.0
@@ -45,7 +44,7 @@ _LOOK_S = 1.0
 
 
 def named(names: Sequence[str]) -> str:
-    """At most so many that a line holds them."""
+    """Join tool names, at most as many as fit in a line."""
     more = f" and {len(names) - _NAMED} more: pentad tools" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
 
@@ -84,7 +83,7 @@ class ToolWorker(ConsumingService):
         self._changed = asyncio.Event()
         self._following: asyncio.Task[None] | None = None
         self._slots = Slots(settings.pentad_tool_concurrency)
-        """For the calls of all queues and shards together."""
+        """Places for the calls of all queues and shards together."""
 
     async def prepare(self) -> None:
         """Only the sources know which queues their tools name."""
@@ -158,7 +157,7 @@ class ToolWorker(ConsumingService):
         await INSTRUCTIONS.forget_others(self.store, self._processes.instructions)
 
     async def _keep_published(self) -> None:
-        """Again when something is gone, and now and then for those who ask when we last lived."""
+        """Publish again when the registry has lost something, and now and then as a sign of life."""
         said = monotonic()
         while True:
             await asyncio.sleep(_LOOK_S)
@@ -185,5 +184,7 @@ class ToolWorker(ConsumingService):
 
 
 def build(settings: Settings, *, alone: bool = False) -> ToolWorker:
-    """The tool-worker, ready to start. ``alone``: what it has is what there is; tools of before are forgotten."""
+    """Build a tool-worker that is ready to start. ``alone``: it is the only worker, so tools published before are
+    removed.
+    """
     return ToolWorker(settings, alone=alone)

@@ -1,4 +1,4 @@
-"""What a tool call's outcome is to the model and to clients. Pure."""
+"""Decides what a tool call's outcome means to the model and to clients. Pure."""
 
 import re
 from dataclasses import replace
@@ -35,7 +35,7 @@ def unknown(starts: int, why: str | None = None) -> ToolOutcome:
 
 
 def after_outcome(kind: OutcomeKind, effect: Effect) -> Literal["close", "again", "unknown"]:
-    """What a finished attempt means (law 10): its process may have been lost through no fault of its own."""
+    """Decide what follows a finished attempt (law 10): its process may have been lost through no fault of its own."""
     if kind != "interrupted":
         return "close"
     return "unknown" if effect is Effect.UNSAFE else "again"

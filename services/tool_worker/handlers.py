@@ -5,20 +5,22 @@ from collections import OrderedDict
 from dataclasses import replace
 from datetime import datetime
 from secrets import token_hex
+from time import monotonic, time_ns
 from typing import Any
 
 from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.dead_letters import DeadLetter
+from pentad.contracts.events import ToolProgress
+from pentad.contracts.ids import rfc3339
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.tools import Effect, ToolOutcome
-from pentad.services.tool_worker.closing import Closing
-from pentad.services.tool_worker.domain import after_outcome, unknown
-from pentad.services.tool_worker.elsewhere import Elsewhere
-from pentad.services.tool_worker.invocation import ToolInvocation
-from pentad.services.tool_worker.progress import Progress
-from pentad.services.tool_worker.sources import ToolSource, ToolSources
+from pentad.services.tool_worker.call_closer import CallCloser
+from pentad.services.tool_worker.domain import EVENT_LIMIT, after_outcome, unknown
+from pentad.services.tool_worker.other_workers import OtherWorkers
+from pentad.services.tool_worker.sources import ToolInvocation, ToolSource, ToolSources
 from pentad.shared import metrics
 from pentad.shared.cancelling import cancel_all
+from pentad.shared.clipping import clip
 from pentad.shared.events.ephemeral import EphemeralEvents
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import SessionKeys, TaskKeys
@@ -31,12 +33,40 @@ from pentad.shared.work.consumer import Consumer
 from pentad.shared.work.entry import Done, Entry
 from pentad.shared.work.handler import MAX_STARTS, Handler, SetAside
 
-_ELSEWHERE_S = 0.5
+_HOLD_S = 0.5
 """How long a call whose tool is not here is held before another worker is offered it."""
-_SOON_S = 0.005
+_CLAIM_POLL_S = 0.005
 _REMEMBERED = 10_000
 _NO_CONTEXT = ToolContext()
 _DEADLINE_PASSED = "the deadline has passed"
+
+
+class Progress:
+    """Tells clients how far a tool is, no oftener than deltas are written. What is lost is not missed."""
+
+    def __init__(self, events: EphemeralEvents, command: ToolCallCommand, every_ms: int) -> None:
+        self._events, self._command, self._pause = events, command, every_ms / 1000
+        self._last = float("-inf")
+        self._n = 0
+
+    def __call__(self, content: str, fraction: float | None) -> None:
+        now = monotonic()
+        if now - self._last < self._pause:
+            return
+        self._last, self._n = now, self._n + 1
+        c = self._command
+        event = ToolProgress(
+            event_id=f"{c.tool_call_id}.progress.{self._n}",
+            at=rfc3339(time_ns() // 1_000_000),
+            **c.led_to(),
+            tool_call_id=c.tool_call_id,
+            tool=c.tool,
+            content=clip(content, EVENT_LIMIT),
+            fraction=fraction,
+        )
+        self._events.append(ToolProgress, event.to_json())
+        self._events.keep()
+        self._events.ring()
 
 
 def _unheard(_: str, __: float | None) -> None:
@@ -61,7 +91,7 @@ class ToolHandler(Handler):
         self._store, self._settings, self._sources, self._shard = store, settings, sources, shard
         self._owner = token_hex(16)
         self._consumer_name = consumer_name
-        self._elsewhere = Elsewhere(store)
+        self._other_workers = OtherWorkers(store)
         self._running: dict[str, RunningCall] = {}
         self._ran: OrderedDict[str, None] = OrderedDict()
         """The unsafe calls that ran here last: Redis may lose that they did, or have it again that they began."""
@@ -71,7 +101,7 @@ class ToolHandler(Handler):
         """Calls that are being claimed: they run in a moment."""
         self._stopping = False
         self.consumer: Consumer
-        self._closing = Closing(store, settings, shard)
+        self._closer = CallCloser(store, settings, shard)
         assert TOOL_CALLS.group is not None
         self._group = TOOL_CALLS.group
 
@@ -79,9 +109,9 @@ class ToolHandler(Handler):
 
     async def handle(self, entry: Entry) -> Done:
         command = entry.parse(ToolCallCommand)
-        source = self._sources.of(command.tool) or await self._elsewhere.look(command, self._progress)
+        source = self._sources.of(command.tool) or await self._other_workers.look(command, self._progress)
         if source is None:
-            await asyncio.sleep(_ELSEWHERE_S)
+            await asyncio.sleep(_HOLD_S)
             await self._release(entry, command)
             return Done.LEFT
         if self._stopping:
@@ -90,7 +120,7 @@ class ToolHandler(Handler):
         keys = TaskKeys(self._shard, command.tenant_id, command.task_id or "")
         if source.quick and not entry.redelivered and command.effect is Effect.PURE:
             # Over before a claim would be written; may run twice; of a closed call its result is dropped.
-            await self._closing.close(entry, command, keys, await self._execute(source, command, 1))
+            await self._closer.close(entry, command, keys, await self._execute(source, command, 1))
             return Done.COMMITTED
         verdict, *more = await self._claim(entry, command, keys)
         ours = verdict in (b"run", b"claimed")
@@ -100,10 +130,10 @@ class ToolHandler(Handler):
         if ours and command.tool_call_id not in self._ran:
             await self._run(source, entry, command, keys, int(more[0]))
         elif ours or verdict == b"unknown":
-            await self._closing.close(entry, command, keys, unknown(int(more[0])))
+            await self._closer.close(entry, command, keys, unknown(int(more[0])))
         elif verdict == b"poison":
             reason = f"{MAX_STARTS} starts of this call ended without an outcome"
-            await self._closing.close(entry, command, keys, ToolOutcome("error", reason, starts=int(more[0])))
+            await self._closer.close(entry, command, keys, ToolOutcome("error", reason, starts=int(more[0])))
         else:
             return Done.LEFT
         return Done.COMMITTED
@@ -135,7 +165,7 @@ class ToolHandler(Handler):
         if command.effect is Effect.UNSAFE:
             self._writing.add(task)
             task.add_done_callback(self._writing.discard)
-        await self._closing.close(entry, command, keys, outcome)
+        await self._closer.close(entry, command, keys, outcome)
 
     def _remember(self, call: str) -> None:
         self._ran[call] = None
@@ -188,7 +218,7 @@ class ToolHandler(Handler):
         return Progress(events, command, s.pentad_coalesce_ms)
 
     async def set_aside(self, entry: Entry, letter: DeadLetter) -> SetAside:
-        return await self._closing.set_aside(entry, letter)
+        return await self._closer.set_aside(entry, letter)
 
     # Keeping and handing back
 
@@ -211,7 +241,7 @@ class ToolHandler(Handler):
         """Hand back what may run twice; give what may not its time, then report it as unknown."""
         self._stopping = True
         while self._claims and not self._store.away:
-            await asyncio.sleep(_SOON_S)
+            await asyncio.sleep(_CLAIM_POLL_S)
         running = list(self._running.values())
         unsafe = [r for r in running if r.command.effect is Effect.UNSAFE]
         rest = [r for r in running if r.command.effect is not Effect.UNSAFE]
@@ -226,7 +256,7 @@ class ToolHandler(Handler):
             await leave(self._store, "an unsafe call", self._report_unknown(late))
 
     async def _report_unknown(self, calls: list[RunningCall]) -> None:
-        await asyncio.gather(*(self._closing.close(r.entry, r.command, r.keys, unknown(r.attempt)) for r in calls))
+        await asyncio.gather(*(self._closer.close(r.entry, r.command, r.keys, unknown(r.attempt)) for r in calls))
 
     async def _release_all(self, calls: list[RunningCall]) -> None:
         for r in calls:

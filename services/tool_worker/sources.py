@@ -2,12 +2,30 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from dataclasses import field
+from typing import Any, Protocol
 
 from pentad.contracts.tools import ToolOutcome, ToolSpec
-from pentad.services.tool_worker.invocation import OnProgress, ToolInvocation
+from pentad.shared.immutable import immutable
+from pentad.shared.plugins.context import ToolContext
 
 log = logging.getLogger(__name__)
+
+
+OnProgress = Callable[[str, float | None], None]
+"""Takes what a running tool says of itself, and how far it is (0 to 1)."""
+
+
+@immutable
+class ToolInvocation:
+    """One attempt of one tool call."""
+
+    tool: str
+    args: dict[str, Any]
+    timeout_s: float
+    """Seconds, counted from the moment the call is handed to a process."""
+    context: ToolContext = field(default_factory=ToolContext)
+    """Context of the call. Its ``report`` is not used: progress goes to ``on_progress``."""
 
 
 class ToolSource(Protocol):

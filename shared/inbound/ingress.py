@@ -103,8 +103,8 @@ _LOOK_S = 0.25
 class Ingress:
     """Every router runs one; the lease decides which of them works."""
 
-    def __init__(self, store: Store, settings: Settings, at_once: FastPath | None = None) -> None:
-        self._store, self._settings, self._at_once = store, settings, at_once
+    def __init__(self, store: Store, settings: Settings, fast_path: FastPath | None = None) -> None:
+        self._store, self._settings, self._fast_path = store, settings, fast_path
         self._refusing = Refusing(store, settings)
         self._owner = token_hex(16)
         self._token = 0
@@ -191,8 +191,8 @@ class Ingress:
         lease: list[Argument] = [self._owner, self._token, self._settings.lease_ms]
         args: list[Argument] = [*lease, _GROUP, start, _BATCH, _READ_BYTES, MOST_ENTRY_BYTES, FIRST_ID, *self._acks]
         questions: Sequence[Command] = ()
-        if self._at_once is not None and foreseen is not None and foreseen.session is not None:
-            questions = self._at_once.questions(foreseen.session)
+        if self._fast_path is not None and foreseen is not None and foreseen.session is not None:
+            questions = self._fast_path.questions(foreseen.session)
         # What is acknowledged was written over this connection; a new one may lead to a server that has lost it.
         keys, on = [INBOUND_LEASE, INBOUND.key()], self._connection
         reply, answers = await self._store.run_and_ask("inbound_read", keys, args, questions, on)
@@ -256,15 +256,15 @@ class Ingress:
 
         Of a session that has several, none: they are handled one after the other.
         """
-        if self._at_once is None:
+        if self._fast_path is None:
             return batch
         if len(batch) == 1:  # as most are: no task for it
-            return [] if await self._route_one(self._at_once, shard, batch[0], source) else batch
+            return [] if await self._route_one(self._fast_path, shard, batch[0], source) else batch
         count = Counter(a.session for a in batch)
         alone = [a for a in batch if count[a.session] == 1]
-        sources = await self._sources(self._at_once, alone, source)
+        sources = await self._sources(self._fast_path, alone, source)
         routed = await asyncio.gather(
-            *(self._route_one(self._at_once, shard, a, its) for a, its in zip(alone, sources, strict=True)),
+            *(self._route_one(self._fast_path, shard, a, its) for a, its in zip(alone, sources, strict=True)),
             return_exceptions=True,
         )
         for outcome in routed:
@@ -273,18 +273,18 @@ class Ingress:
         entered = {a.entry_id for a, outcome in zip(alone, routed, strict=True) if outcome}
         return [a for a in batch if a.entry_id not in entered]
 
-    async def _sources(self, at_once: FastPath, alone: list[Arrival], source: Source) -> list[Source]:
+    async def _sources(self, fast_path: FastPath, alone: list[Arrival], source: Source) -> list[Source]:
         """For each its own, with what must be known of its session: asked for all in one write."""
-        asked = [at_once.questions(a.session) if a.session else () for a in alone]
+        asked = [fast_path.questions(a.session) if a.session else () for a in alone]
         answers = iter(await self._store.answers([*chain.from_iterable(asked)], on=source.connection))
         found = [[*islice(answers, len(questions))] for questions in asked]
         refused = [any(isinstance(answer, Exception) for answer in one) for one in found]
         return [replace(source, answers=None if no else one) for no, one in zip(refused, found, strict=True)]
 
-    async def _route_one(self, at_once: FastPath, shard: int, arrival: Arrival, source: Source) -> bool:
+    async def _route_one(self, fast_path: FastPath, shard: int, arrival: Arrival, source: Source) -> bool:
         assert arrival.session is not None
         assert arrival.message is not None
-        waiting = await at_once.route(arrival.session, arrival.message, arrival.entry_id, source)
+        waiting = await fast_path.route(arrival.session, arrival.message, arrival.entry_id, source)
         if waiting is not None:
             self._entered(shard, waiting, 1)
         return waiting is not None

@@ -1,8 +1,8 @@
 """A configured model that is asked where the words are not sure, as the router asks it."""
 
-from pentad.services.router.confirming_model import RoutingModel
-from pentad.services.router.domain.confirming import asked, candidates_of, confirmed, without_model
+from pentad.services.router.domain.model_verdict import candidates_of, confirmed, question_text, without_model
 from pentad.services.router.domain.rules import Question, Route
+from pentad.services.router.model_confirmation import RoutingModel
 from pentad.shared.actors.mail import SessionMessage
 from pentad.shared.errors import SettingsError
 from pentad.shared.instructions.builtin import ROUTER
@@ -39,7 +39,7 @@ class ConfiguredModel:
             for task in message.tasks
             for role, text in task.turns
         ]
-        verdict = await self._model.ask(self._instruction, asked(message.text, tasks, turns), tasks)
+        verdict = await self._model.ask(self._instruction, question_text(message.text, tasks, turns), tasks)
         if isinstance(verdict, str):
             return without_model(route, verdict)
         return confirmed(question, route, verdict, self._threshold)

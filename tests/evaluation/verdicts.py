@@ -7,7 +7,7 @@ from typing import Literal, cast
 from pentad.services.router.domain.control_words import control_of
 from pentad.services.router.domain.rules import Question, Route
 from pentad.services.router.domain.scoring import WEIGHTS, Weights
-from pentad.services.router.domain.weighing import is_sure, weighed
+from pentad.services.router.domain.similarity import is_sure, route_by_similarity
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.opening import goal_of
 from pentad.shared.digests.stored import digest_bytes, digest_of
@@ -71,7 +71,7 @@ class Judge:
             return Verdict(message, "", "rule", tuple(task.id for task in message.tasks), embedding)
         question = Question(tuple(_header(task) for task in message.tasks))
         digests = [digest_of(each) or TaskDigest() for each in stored]
-        route = weighed(question, read_utterance(message.text, sketch), digests, self._weights)
+        route = route_by_similarity(question, read_utterance(message.text, sketch), digests, self._weights)
         candidates, stage = tuple(route.candidates), "rule" if route.stage == "rule" else "similarity"
         if not is_sure(route):
             stage = "open"

@@ -10,9 +10,9 @@ import pytest
 
 from pentad.contracts import ids
 from pentad.contracts.commands import MAX_CONTENT
-from pentad.services.router.domain.control_words import MOST_CONTROL_CHARS
+from pentad.services.router.domain.control_words import MAX_CONTROL_CHARS
 from pentad.services.task_runner import prompt
-from pentad.services.tool_worker.children import voice
+from pentad.services.tool_worker.children import tool_output
 from pentad.shared import env_file
 from pentad.shared.digests import wording
 from pentad.shared.models.offline import intents, memory
@@ -27,9 +27,9 @@ LONGEST = 1 << 20
 LIMITS: Mapping[str, int] = {
     "pentad.contracts.ids._NAME": ids._MAX_NAME,
     "pentad.contracts.instructions._PLACEHOLDER": 65_536,
-    "pentad.services.router.domain.control_words": MOST_CONTROL_CHARS,
+    "pentad.services.router.domain.control_words": MAX_CONTROL_CHARS,
     "pentad.services.task_runner.prompt._NOT_IN_NAMES": prompt._NAME_LENGTH,
-    "pentad.services.tool_worker.children.voice": voice._MOST,
+    "pentad.services.tool_worker.children.tool_output": tool_output._MAX_LINE,
     "pentad.shared.env_file": env_file._MAX_FILE_BYTES,
     "pentad/cli/gateway.py": 128,
     "pentad.shared.digests": wording.MOST_CHARS,

@@ -1,4 +1,4 @@
-"""Control in words: "cancel that", "how far are you", 算了. A whole short message, never a part of a longer one."""
+"""Recognizes control in words, such as "cancel that", "how far are you" or 算了: a whole short message only."""
 
 import re
 
@@ -6,8 +6,8 @@ from pentad.contracts.events import ControlAction
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.digests.wording import clean
 
-MOST_CONTROL_CHARS = 60
-"""A longer message is none."""
+MAX_CONTROL_CHARS = 60
+"""Characters that a message may have to be read as control."""
 
 _EDGE = r"[\s,.!?;:~、，。！？；：…]*"
 _BEFORE = (
@@ -49,12 +49,12 @@ _PATTERNS: tuple[tuple[ControlAction, re.Pattern[str]], ...] = tuple(
 
 
 def control_of(text: str) -> ControlAction | None:
-    """What a message asks to be done to the task that was spoken to last; None for what is said to a task.
+    """The action that a message asks for; None for an ordinary message.
 
-    The words alone: "continue" resumes only what is paused, and "stop" stops only what is live. Where there is nothing
-    of the kind, the message is an ordinary one.
+    Only the words are read here. The caller looks whether there is a paused task that "continue" could resume, or a
+    live one that "stop" could stop; where there is none, the message is an ordinary one.
     """
-    if len(text) > MOST_CONTROL_CHARS:
+    if len(text) > MAX_CONTROL_CHARS:
         return None
     cleaned = clean(text)
     return next((action for action, pattern in _PATTERNS if pattern.fullmatch(cleaned)), None)
@@ -68,8 +68,8 @@ _DOING: dict[ControlAction, tuple[str, str]] = {
 }
 
 
-def told(action: ControlAction, task: TaskHeader, message: str) -> str:
-    """What a person is told of it, in the message's language."""
+def control_answer(action: ControlAction, task: TaskHeader, message: str) -> str:
+    """The text that answers a control message, in the message's language."""
     chinese = _HAN.search(message) is not None
     if action != "progress":
         return f"{_DOING[action][chinese]}{task.goal}"

@@ -1,4 +1,4 @@
-"""Which task a message belongs to, as far as rules say. Pure: what they leave open is weighed, see `weighing`."""
+"""Decides by rules which task a message belongs to; `similarity` decides what the rules leave open. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -14,67 +14,67 @@ from pentad.shared.actors.session_header import RECENT_TASKS
 from pentad.shared.immutable import immutable
 
 DEFAULT_INSTRUCTION = "executor"
-"""What runs when nobody says what."""
+"""Name of the instruction that a new task runs when its message names none."""
 
 
 @immutable
 class View:
-    """What the decision sees. Each task as it is now, or None when there is none."""
+    """The input of the decision: the message, the tasks as they are now, and settings."""
 
     message: InboundMessage
     known: tuple[TaskHeader, ...] = ()
-    """The session's tasks that were spoken to of late, the last one first."""
+    """The session's tasks that were spoken to recently, the last one first."""
     named: TaskHeader | None = None
     """The task that the message names, when it is a task of this session."""
     archived: str = ""
-    """What the named task ran that has left Redis and has a record; '' when there is none."""
+    """Instruction of the named task when it is archived and has a record; '' otherwise."""
     damaged: str = ""
-    """Why the named task cannot be read; '' when nothing is wrong with it."""
+    """Reason why the named task cannot be read; '' when it can."""
     instructions: Mapping[str, Instruction] = field(default_factory=dict)
-    """What can be run, by name."""
+    """Instructions that a task may run, by name."""
     now: int = 0
     grace_ms: int = 0
     weighed: bool = True
-    """What no rule decides is weighed; else it goes to the task that was spoken to last."""
+    """Whether similarity decides what the rules leave open; otherwise the task that was spoken to last is taken."""
 
 
 @immutable
 class Route:
-    """The decision, why, and what it rests on."""
+    """The decision about a message, with its reason."""
 
     decision: Decision
     reason: str
     task: TaskHeader | None = None
-    """The task that takes the message; None for a new one or a refusal."""
+    """Task that takes the message; None for a new one or a refusal."""
     error: ErrorCode | None = None
-    """A refusal that is also told as an ``error``."""
+    """Code of the ``error`` event that a refusal adds."""
     instruction: str = DEFAULT_INSTRUCTION
-    """What a new task runs."""
+    """Name of the instruction that a new task runs."""
     continues: Literal["session", "record"] = "session"
-    """Where a new task's context comes from."""
+    """Source of the context that a new task begins with."""
     candidates: list[str] = field(default_factory=list)
     scores: dict[str, float] | None = None
-    """How likely each candidate is, where they were weighed."""
+    """Probability of each candidate, where similarity was compared."""
     confidence: float = 1.0
-    """How sure it is: 1.0 when the message or the lack of a choice says so."""
+    """Probability of the decision; 1.0 when the message names its task or there is no choice."""
     stage: RoutingStage = "rule"
-    """What decided."""
+    """Stage that has decided."""
     action: ControlAction | None = None
-    """What is done with the task, where that is all that the message says."""
+    """Control action that the message asks for; None for an ordinary message."""
 
 
 @immutable
 class Question:
-    """No rule says to which of these tasks a message belongs, or whether it begins a new one."""
+    """The tasks that a message may belong to, when no rule decides between them and a new one."""
 
     tasks: tuple[TaskHeader, ...]
-    """The one that was spoken to last first."""
+    """Candidates, the one that was spoken to last first."""
     instruction: str = DEFAULT_INSTRUCTION
-    """What a new task would run."""
+    """Name of the instruction that a new task would run."""
 
 
 def decide(view: View) -> Route | Question:
-    """Route one message by the rules, or say what they leave open."""
+    """Route one message by the rules, or return the question that they leave open."""
     refusal = _refusal(view)
     if refusal is not None:
         return refusal
@@ -96,7 +96,7 @@ def decide(view: View) -> Route | Question:
 
 
 def _control(view: View, tasks: tuple[TaskHeader, ...]) -> Route | None:
-    """A message that only says what to do with the live task that was spoken to last, or to resume what is paused."""
+    """The route of a message that only controls the live task that was spoken to last, or resumes a paused one."""
     live = [task for task in tasks if not task.ended]
     action = control_of(view.message.content) if live else None
     meant = [task for task in live if task.paused] if action == "resume" else live
@@ -107,11 +107,11 @@ def _control(view: View, tasks: tuple[TaskHeader, ...]) -> Route | None:
 
 
 RECENCY = 0.6
-"""How often the task that was spoken to last is the one that is meant, of several, in labelled conversations."""
+"""Share of labelled conversations of several tasks in which the task that was spoken to last is meant."""
 
 
 def by_recency(tasks: tuple[TaskHeader, ...]) -> Route:
-    """The answer without weighing anything: the task that was spoken to last, a live one before one that has ended."""
+    """Route to the task that was spoken to last, preferring a live task to an ended one."""
     going_on = [task for task in tasks if not task.ended]
     several = f"of {len(tasks)} tasks the one that was spoken to last"
     sure = 1.0 if len(tasks) == 1 else RECENCY
@@ -123,12 +123,12 @@ def by_recency(tasks: tuple[TaskHeader, ...]) -> Route:
 
 
 def listed(tasks: tuple[TaskHeader, ...]) -> list[str]:
-    """Their ids."""
+    """Ids of these tasks."""
     return [task.task_id for task in tasks]
 
 
 def kept_in_view(view: View, chosen: str) -> list[str]:
-    """The tasks, beside the chosen one, that the session's next message may belong to: live ones before ended ones."""
+    """Ids of the other tasks that the session's next message may belong to: live ones before ended ones."""
     others = [task for task in view.known if task.task_id != chosen and (not task.ended or _reopenable(view, task))]
     others.sort(key=lambda task: task.ended)
     return [task.task_id for task in others[: RECENT_TASKS - 1]]
@@ -139,7 +139,7 @@ def _may_take(view: View, task: TaskHeader) -> bool:
 
 
 def _runs(message: InboundMessage, task: TaskHeader) -> bool:
-    """Whether the task runs what the message asks for: most messages leave that open."""
+    """Whether the task runs the instruction that the message names; true when the message names none."""
     return message.instruction is None or message.instruction == task.instruction
 
 
@@ -153,7 +153,7 @@ def _refusal(view: View) -> Route | None:
 
 
 def _unknown(name: str, view: View) -> str:
-    """Why a message that asks for this instruction begins nothing, and what its sender can do."""
+    """Say that this instruction does not exist, and what the sender can do instead."""
     found = f"there is no instruction {name!r}; known: {', '.join(sorted(view.instructions))}"
     tasks = view.known if view.named is None else (view.named, *view.known)
     runs = next((task.task_id for task in tasks if task.instruction == name and not task.ended), None)

@@ -1,8 +1,8 @@
-"""How likely a message belongs to each of a session's tasks, or begins a new one: weighed without a model.
+"""Computes how likely a message belongs to each of a session's tasks, or begins a new one, without a model.
 
-Similarity alone is worse than "the task that was spoken to last". So it is one of several signs beside recency, what
-was asked, who has said goodbye, and the shape of the message: a softmax over the tasks and "new". The weights are few
-and round, and none of them knows a subject.
+Similarity alone is worse than "the task that was spoken to last". So it is one of several signs, beside recency, the
+task's last question, a goodbye, and the shape of the message: a softmax over the tasks and "new". The weights are few
+and round, and none of them depends on a subject.
 """
 
 import math
@@ -12,48 +12,49 @@ from operator import attrgetter
 from pentad.shared.digests.task_digest import TaskDigest, Utterance, likeness
 from pentad.shared.immutable import immutable
 
-FEW, SEVERAL = 3, 5
-"""How many candidates are looked at more closely; `SEVERAL` where `MANY` tasks are live."""
-MANY = 6
+CANDIDATES, CANDIDATES_OF_MANY = 3, 5
+"""Candidates that a model is asked about; `CANDIDATES_OF_MANY` in a session of `MANY_TASKS` tasks or more."""
+MANY_TASKS = 6
 SURE = 0.9
-"""A decision of this probability needs nobody's confirmation."""
+"""Probability from which a decision needs no confirmation by a model."""
 _FARTHEST = 5
-"""Beyond this rank, a task is no less likely for having been spoken to longer ago."""
+"""Rank from which a task does not become less likely for having been spoken to longer ago."""
 _LONG_WORDS = 25
+"""Words of a request from which its length does not count any more."""
 _LONG_TURN = 40
-"""Of turns with more words than this, a shared word says less."""
+"""Words of a turn from which a shared word counts less."""
 
 
 @immutable
 class Weights:
-    """What each sign adds to the score of a task, or of "new". Their unit is the logarithm of odds."""
+    """Weights of the signs in the score of a task, or of "new"; their unit is the logarithm of odds."""
 
     recency: float = 0.6
-    """Taken for each task that was spoken to since."""
+    """Subtracted for each task that was spoken to since."""
     leans: float = 0.6
-    """The message begins as a reply, refers back, is short: given for each of these to the last task alone."""
+    """Added to the last task alone for each of these: the message begins as a reply, refers back, is short."""
     answers: float = 2.0
-    """It gives what the task's last question asked for."""
+    """Added when the message gives what the task's last question asked for."""
     closed: float = -2.5
-    """There the talk had come to its end with a goodbye, and the message is none."""
+    """Added when the talk in the task has ended with a goodbye, and the message is not a goodbye itself."""
     thanks: float = 2.0
-    """It thanks or says goodbye, and this task had answered."""
+    """Added when the message thanks or says goodbye, and the task has answered."""
     words: float = 1.5
-    """For the words that it shares with the last turn, the rarer in the session the more (logarithm)."""
+    """Factor of the words shared with the last turn: words that are rare in the session count more (logarithm)."""
     history: float = 0.8
-    """For the words that it shares with what was said there before the last turn, likewise."""
+    """Factor of the words shared with what was said in the task before its last turn (logarithm)."""
     meaning: float = 5.0
-    """For its cosine to the last turns, above the average of the session's tasks."""
+    """Factor of the cosine to the task's last turns, above the average of the session's tasks."""
     new: float = -2.5
-    """What "new" begins with."""
+    """Score that "new" begins with."""
     request: float = 2.0
-    """For ten words of a request or question."""
+    """Added to "new" for ten words of a request or question."""
     begins: float = 1.2
-    """It asks for something, greets, brings up something unknown: given for each of these."""
+    """Added to "new" for a message that asks for something, greets, or names something unknown, for each of these."""
     refers: float = -1.5
-    """It begins as a reply, refers back: for each of these."""
+    """Added to "new" for a message that begins as a reply or refers back, for each of these."""
     like_a_goal: float = 2.5
-    """Its words are more like what tasks began with than like what was said since: the difference of the shares."""
+    """Factor for "new": how much more the words resemble the beginnings of tasks than what was said since."""
 
 
 WEIGHTS = Weights()
@@ -61,35 +62,35 @@ WEIGHTS = Weights()
 
 @immutable
 class Chance:
-    """One of the tasks, or "new", with what speaks for it."""
+    """The probability of one task, or of "new", and its signs."""
 
     rank: int | None
-    """The task's place among those given, 0 for the one that was spoken to last; None for a new task."""
+    """Place of the task among those given, 0 for the one that was spoken to last; None for a new task."""
     probability: float
     signs: dict[str, float]
-    """What its score is made of: each of the `Weights` that took part, with what it added."""
+    """Parts of the score: each of the `Weights` that took part, with what it added."""
 
 
 @immutable
 class Ranking:
-    """What a message could belong to. Probabilities add up to 1."""
+    """The chances of all tasks and of "new". Their probabilities add up to 1."""
 
     chances: tuple[Chance, ...]
-    """The most likely first."""
+    """Chances, the most likely first."""
 
     @property
     def best(self) -> Chance:
-        """The most likely."""
+        """The most likely chance."""
         return self.chances[0]
 
     def sure(self, least: float = SURE) -> bool:
-        """Whether the best may be taken without asking a model."""
+        """Whether the best chance may be taken without asking a model."""
         return self.best.probability >= least
 
     def candidates(self) -> tuple[Chance, ...]:
         """The tasks that a model is asked about, the most likely first; the one that was spoken to last among them."""
         tasks = [chance for chance in self.chances if chance.rank is not None]
-        most = SEVERAL if len(tasks) >= MANY else FEW
+        most = CANDIDATES_OF_MANY if len(tasks) >= MANY_TASKS else CANDIDATES
         kept = tasks[:most]
         if all(chance.rank for chance in kept):
             kept = [*kept[:-1], *(chance for chance in tasks if chance.rank == 0)]
@@ -100,7 +101,7 @@ _PROBABILITY = attrgetter("probability")
 
 
 def rank_tasks(message: Utterance, tasks: Sequence[TaskDigest], weights: Weights = WEIGHTS) -> Ranking:
-    """Weigh a message. ``tasks``: the one that was spoken to last first; with none of them, it is new for certain."""
+    """Rank the tasks for a message. ``tasks``: the one that was spoken to last first; without any, "new" is certain."""
     rarity = _Rarity(message, tasks)
     meaning = _meaning(message, tasks)
     signs = [_task_signs(message, task, rank, rarity, meaning[rank], weights) for rank, task in enumerate(tasks)]
@@ -108,12 +109,12 @@ def rank_tasks(message: Utterance, tasks: Sequence[TaskDigest], weights: Weights
 
 
 class _Rarity:
-    """How much each word of a message says about which task is meant: the fewer know it, the more."""
+    """Weights of a message's words: the fewer tasks know a word, the more it says about which task is meant."""
 
     def __init__(self, message: Utterance, tasks: Sequence[TaskDigest]) -> None:
         self._words = frozenset(message.words)
         self.known = [self._words.intersection(task.known) for task in tasks]
-        """The words of the message that each task knows."""
+        """Words of the message that each task knows."""
         tasks_with = dict.fromkeys(self._words, 0)
         for words in self.known:
             for word in words:
@@ -122,11 +123,11 @@ class _Rarity:
         self._all = 1.0 + math.fsum(self._weight.values())
 
     def weight(self, words: Set[int]) -> float:
-        """The sum over these words of the message."""
+        """Sum of the weights of these words of the message."""
         return math.fsum(map(self._weight.__getitem__, words))
 
     def largest_share(self, parts: Sequence[Iterable[int]]) -> float:
-        """The most that the words of one part weigh, of all words of the message; below 1."""
+        """The largest share of the message's weight that the words of one part have; below 1."""
         return max([self.weight(self._words.intersection(part)) for part in parts], default=0.0) / self._all
 
 
@@ -163,7 +164,7 @@ def _new_signs(message: Utterance, tasks: Sequence[TaskDigest], rarity: _Rarity,
 
 
 def _meaning(message: Utterance, tasks: Sequence[TaskDigest]) -> list[float]:
-    """How much nearer than their average each task's last turns are: cosines of different models differ in level."""
+    """Cosine of each task's last turns above their average, for the cosines of different models differ in level."""
     if message.sketch is None:
         return [0.0] * len(tasks)
     found = [None if task.sketch is None else likeness(message.sketch, task.sketch) for task in tasks]

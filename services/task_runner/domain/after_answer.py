@@ -1,4 +1,4 @@
-"""What comes next when the model has answered. Pure: whoever writes it down decides nothing."""
+"""Decides what a task does when the model has answered. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -15,19 +15,19 @@ from pentad.shared.immutable import immutable
 from pentad.shared.models.ports import ModelAnswer, ToolCallDraft
 
 _FEW_VALUES = 100
-"""Values that a call's arguments may have whatever the calls before it have."""
+"""Values that the arguments of each call may have, however many the calls before it have."""
 _CUT = "; it was cut off at the length limit"
 _WITHOUT_WORDS = {
     "length": "the limit of tokens was reached before; raise max_tokens among the model's parameters",
     "content_filter": "its server's content filter withheld the answer",
 }
-"""What it means that nothing was said, by the finish reason."""
+"""Reasons why the model has said nothing, by finish reason."""
 _CALL_CUT = {
     "length": "the answer was cut off at the limit of tokens",
     "content_filter": "the answer was cut off by its server's content filter",
     INTERRUPTED: "the answer was cut off by a message",
 }
-"""What the model is told of a call that may not be whole, by the finish reason."""
+"""Texts that tell the model why its call may be incomplete, by finish reason."""
 _WHOLE = ("stop", "tool_calls")
 """Finish reasons of an answer that came to its end."""
 REDRIVEN = "redriven"
@@ -40,19 +40,19 @@ class PlannedCall:
 
     tool: str
     spec: ToolSpec | None
-    """None: no worker knows this tool."""
+    """Specification of the tool; None when no worker knows it."""
     arguments: str
-    """For the prompt: always JSON, whatever the model wrote."""
+    """Arguments for the prompt: JSON, whatever the model wrote."""
     args: dict[str, object] | None
-    """The arguments; None when they are no JSON object."""
+    """Parsed arguments; None when they are not a JSON object."""
     raw: str
-    """As the model wrote them."""
+    """Arguments as the model wrote them."""
     problem: str = ""
-    """Why it cannot be made: its result is this error. '' for a call to be made."""
+    """Reason why the call cannot be made, which becomes its result; '' for a call to be made."""
     target: Target = "worker"
-    """Who ends it. Of a call that cannot be made: a worker's, whose result is there already."""
+    """Target that ends the call. A call that cannot be made has the target ``worker`` and its result already."""
     said: str = ""
-    """The question to a person, or the answer with which it ends the task; '' for a worker's."""
+    """Question to a person, or the answer with which the task ends; '' for a call to a worker."""
 
 
 @immutable
@@ -63,12 +63,12 @@ class CallTools:
 
     @property
     def question(self) -> str:
-        """What the person is asked, all of it; '' when nobody is asked."""
+        """All questions to the person as one text; '' when there is none."""
         return joined(*[call.said for call in self.calls if call.target == "person"])
 
     @property
     def completes(self) -> bool:
-        """Whether the task is to end with it; a question comes first."""
+        """Whether the task is to end with these calls; a question to the person comes first."""
         return any(call.target == "runner" for call in self.calls) and not self.question
 
 
@@ -77,21 +77,21 @@ class Complete:
     """The answer is the turn's last: the task completes, unless a message has come meanwhile."""
 
     text: str
-    """What it says. Of an answer that must be JSON, its value alone, written down anew."""
+    """Text of the answer; for an answer that must be JSON, the value alone, encoded anew."""
     mode: EndMode = "complete"
     reason: str = "answered"
 
 
 @immutable
 class AskAgain:
-    """The answer is not of the form that is asked for: the model is told what is wrong, and answers again."""
+    """The answer does not have the required form: the model is told the problem, and answers again."""
 
     problem: str
 
 
 @immutable
 class Fail:
-    """The answer is not of the form that is asked for, and was asked for often enough."""
+    """The answer does not have the required form, and was asked for as often as it may be."""
 
     problem: str
 
@@ -105,7 +105,7 @@ class CutShort:
 
 @immutable
 class NothingSaid:
-    """The answer ended in good order and has neither text nor calls: the model is asked anew, then the task fails."""
+    """The answer is complete, but has neither text nor calls: the model is asked again, then the task fails."""
 
     problem: str
 
@@ -115,34 +115,34 @@ Next = CallTools | Complete | AskAgain | Fail | CutShort
 
 @immutable
 class Rules:
-    """What is asked of an answer."""
+    """Rules that an answer must follow, and limits of the turn."""
 
     tools: Mapping[str, ToolSpec]
-    """Those that the model was offered."""
+    """Tools that the model was offered, by name."""
     may_call: bool = True
-    """The turn may still call them."""
+    """Whether the turn may still call tools."""
     json: bool = False
-    """The answer must be JSON that fits a schema."""
+    """Whether the answer must be JSON that fits a schema."""
     repairs_left: int = 0
-    """How often an answer that is wrong may be asked for again."""
+    """Number of times that a wrong answer may still be asked for again."""
     end_mode: EndMode = "complete"
-    """How the task ends with an answer."""
+    """End mode of a task that ends with this answer."""
     steps: int = 0
-    """Steps that the turn has made."""
-    most_calls: int = 128
-    """Tool calls of one answer that are made; the rest is answered with an error."""
+    """Number of steps that the turn has made."""
+    max_calls: int = 128
+    """Calls of one answer that are made; further calls are answered with an error."""
 
 
 @immutable
 class CheckedJson:
-    """What the check of an answer that must be JSON has come to."""
+    """Result of checking an answer that must be JSON."""
 
     value: str
-    """The one value that fits, written down anew; '' when there is none."""
+    """Value that fits the schema, encoded anew; '' when there is none."""
     problem: str = ""
-    """Why there is none."""
+    """Reason why no value fits; '' when one does."""
     final: bool = False
-    """The model is not asked again: the problem is the schema's."""
+    """Whether the problem lies in the schema, so that asking the model again is useless."""
 
 
 def is_to_be_checked(answer: ModelAnswer, rules: Rules) -> bool:
@@ -150,11 +150,11 @@ def is_to_be_checked(answer: ModelAnswer, rules: Rules) -> bool:
     return rules.json and not answer.tool_calls and bool(answer.text.strip())
 
 
-def what_comes_next(answer: ModelAnswer, rules: Rules, checked: CheckedJson | None = None) -> Next | NothingSaid:
-    """What a task does after this answer. ``checked``: of one that `is_to_be_checked`."""
+def after_answer(answer: ModelAnswer, rules: Rules, checked: CheckedJson | None = None) -> Next | NothingSaid:
+    """Decide what a task does after this answer. ``checked``: the check of an answer that `is_to_be_checked`."""
     cut = _CUT if answer.finish_reason == "length" else ""
     if answer.tool_calls:
-        made, more = answer.tool_calls[: rules.most_calls], answer.tool_calls[rules.most_calls :]
+        made, more = answer.tool_calls[: rules.max_calls], answer.tool_calls[rules.max_calls :]
         planned = _all_planned(made, rules, answer)
         unread = f"; this one had more than {len(answer.tool_calls)}" if answer.too_many_calls else ""
         return CallTools((*planned, *(_one_too_many(draft, rules, unread) for draft in more)))
@@ -175,17 +175,17 @@ def _why_nothing(answer: ModelAnswer) -> str:
 
 
 def after_cut(said: ModelAnswer, rules: Rules) -> CutShort | None:
-    """What a task does with an answer that a message has cut short; None when there is nothing to keep.
+    """Decide what is kept of an answer that a message has cut short; None when nothing is.
 
-    Its tool calls are never made: they need not be whole. Of an answer that must be JSON nothing is kept: nobody was
-    told any of it.
+    Its tool calls are never made: they may be incomplete. An answer that must be JSON is dropped, for nobody was told
+    any of it.
     """
     return CutShort(said.text) if not rules.json and said.text.strip() else None
 
 
 def _one_too_many(draft: ToolCallDraft, rules: Rules, unread: str) -> PlannedCall:
-    """A call that is not made, whatever it asks for: its arguments are not even read."""
-    problem = f"one answer may ask for {rules.most_calls} calls{unread}: ask again for what is still needed"
+    """Refuse a call beyond the limit, without reading its arguments."""
+    problem = f"one answer may ask for {rules.max_calls} calls{unread}: ask again for what is still needed"
     return PlannedCall(draft.name, rules.tools.get(draft.name), "{}", None, clip(draft.arguments, 200), problem)
 
 
@@ -201,10 +201,10 @@ class _Doubt:
 
 
 def _doubt(answer: ModelAnswer, number: int, draft: ToolCallDraft) -> _Doubt | None:
-    """Whether more of this call may have been to come when the answer ended; None: it is whole.
+    """Return why this call may be incomplete; None when it is whole.
 
-    What has come of a cut call may read as a call of its own: no arguments yet, or ``{}`` before them. Where the
-    server does not say how the answer ended, arguments that were written down are whole, and missing ones may be so.
+    The part of a cut call that has come may read as a call of its own: no arguments yet, or ``{}`` before them. Where
+    the server does not say how the answer ended, written arguments count as whole, and missing ones as incomplete.
     """
     sure = len(answer.tool_calls) - 1 if answer.whole_calls is None else answer.whole_calls
     if number < sure:
@@ -217,7 +217,7 @@ def _doubt(answer: ModelAnswer, number: int, draft: ToolCallDraft) -> _Doubt | N
 
 
 def _all_planned(made: Sequence[ToolCallDraft], rules: Rules, answer: ModelAnswer) -> list[PlannedCall]:
-    """The calls, whose arguments have together no more values than one text of JSON may have."""
+    """Plan the calls; their arguments together have no more values than one JSON text may have."""
     planned, left = list[PlannedCall](), MOST_VALUES
     for number, draft in enumerate(made):
         planned.append(_planned(draft, rules, _doubt(answer, number, draft), left))

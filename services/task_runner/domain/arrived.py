@@ -1,4 +1,4 @@
-"""What has come for a task, sorted by what it means. Pure."""
+"""Sorts the mail of a task by its meaning. Pure."""
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -10,24 +10,24 @@ from pentad.shared.immutable import immutable
 from pentad.shared.kinds import MOVE, PAUSE, REDRIVE, RESULT, RESUME, USER
 
 TIME_ZONE = "time_zone"
-"""A name in a message's metadata: where the person is."""
+"""Key in a message's metadata that names the person's time zone."""
 
 
 @immutable
 class Arrived:
-    """What has come, sorted."""
+    """The mail of a task, sorted by its meaning."""
 
     users: tuple[UserMail, ...]
-    """Messages to be worked on."""
+    """Messages that the task has to work on."""
     ended: tuple[UserMail, ...]
-    """Messages that an end has taken with it: they belong into the transcript and ask for nothing."""
+    """Messages that an end of the task has covered: they belong in the transcript and ask for nothing."""
     results: Mapping[str, ResultMail]
     redrives: tuple[RedriveMail, ...]
-    """What a person has redriven: the task goes on with it, also when it had ended."""
+    """Redrives by a person: the task goes on with them, even when it had ended."""
     controls: Mapping[str, bytes]
-    """What else it was told, by kind, with the body of the newest."""
+    """Other signals by kind, each with the body of the newest."""
     asked_to: str
-    """``pause`` or ``resume``: what a person asked for last of these; '' for neither."""
+    """The last of ``pause`` and ``resume`` that a person has asked for; '' for neither."""
     user_number: int
     """Number of the newest of ``users``; 0 when there is none."""
     ended_number: int
@@ -41,13 +41,13 @@ class Arrived:
     first_number: int = 0
     """Number of the oldest of ``users``; 0 when there is none."""
     queues: bool = False
-    """Messages queue: of those that wait here is only what belongs to this turn."""
+    """Whether messages queue, so that only those of this turn are here."""
     left: bool = False
-    """Others wait behind it, for turns of their own."""
+    """Whether further messages wait for turns of their own."""
 
     @property
     def time_zone(self) -> str:
-        """Of the person, as the newest message with one names it in its metadata; '' for none and for no such zone."""
+        """Time zone that the newest message with one names in its metadata; '' for none or an unknown zone."""
         named = (mail.message.metadata.get(TIME_ZONE) for mail in reversed(self.users))
         name = next((name for name in named if name), "")
         try:
@@ -58,7 +58,7 @@ class Arrived:
 
     @property
     def asks(self) -> bool:
-        """Whether something asks the task to go on."""
+        """Whether a message or a redrive asks the task to go on."""
         return bool(self.users or self.redrives)
 
 

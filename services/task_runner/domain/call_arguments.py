@@ -88,7 +88,7 @@ def _objects(text: str, most_values: int) -> tuple[list[dict[str, Any]], str]:
 
 
 def _in_words(text: str, error: ValueError) -> str:
-    """What is wrong with a text, for the model that wrote it."""
+    """Describe what is wrong with the arguments, for the model that wrote them."""
     said = str(error)
     if said.startswith("EOF"):
         return f"the arguments are not JSON: they end before the object does; {_SEND}"

@@ -33,7 +33,7 @@ COMPLETE_TASK = _spec(
 )
 OWN: Mapping[str, ToolSpec] = MappingProxyType({spec.name: spec for spec in (ASK_USER, COMPLETE_TASK)})
 
-_LONGEST = 65_536
+_MAX_CHARS = 65_536
 """Characters of a question or a summary: as many as a user's message has."""
 ANSWERED = "The user's answer follows."
 """The result of a question: the message itself stays the user's, word for word."""
@@ -58,16 +58,16 @@ def offered(
 
 
 def target_of(spec: ToolSpec | None) -> Target:
-    """Who ends a call of this tool: ours are offered as they are, and a worker's has another name."""
+    """The target that ends a call of this tool."""
     if spec is ASK_USER:
         return "person"
     return "runner" if spec is COMPLETE_TASK else "worker"
 
 
 def answer_of(messages: Sequence[bytes], call_id: str) -> str:
-    """What was said with the call that ends the task, its summary last, from a transcript's messages.
+    """Find the final answer: the text of the step that calls `complete_task`, followed by the summary.
 
-    Raises ``LookupError`` when the call is not there.
+    Raises ``LookupError`` when the call is not in the transcript.
     """
     for raw in reversed(messages):
         message = from_json(raw)
@@ -89,8 +89,8 @@ def text_of(spec: ToolSpec, args: Mapping[str, object]) -> str:
     text = args.get(name)
     if not isinstance(text, str) or not text.strip():
         raise ValueError(f"the argument {name!r} must be a text that says something")
-    if len(text) > _LONGEST:
+    if len(text) > _MAX_CHARS:
         raise ValueError(
-            f"the argument {name!r} has {len(text)} characters, and {_LONGEST} at most: answer with a text"
+            f"the argument {name!r} has {len(text)} characters, and {_MAX_CHARS} at most: answer with a text"
         )
     return text

@@ -1,6 +1,7 @@
-"""What to do with a task that has mail. Pure: state and mail in, a plan out."""
+"""Decides what to do with a task that has mail. Pure: header and mail in, a plan out."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from pentad.contracts.errors import ErrorCode
@@ -8,10 +9,10 @@ from pentad.contracts.events import EndStatus
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.tools import OutcomeKind, ToolOutcome
 from pentad.services.task_runner.domain.arrived import Arrived
-from pentad.services.task_runner.domain.budget import exceeded_by
-from pentad.services.task_runner.domain.targets import ends_last, is_ended, rule_of
+from pentad.services.task_runner.domain.targets import asks_person, ends_last, is_ended, rule_of
+from pentad.services.task_runner.domain.turn import exceeded_by
 from pentad.shared.actors.headers import OpenCall, TaskHeader
-from pentad.shared.actors.mail import CallRequest, MoveMail
+from pentad.shared.actors.mail import CallRequest, MoveMail, UserMail
 from pentad.shared.immutable import immutable
 from pentad.shared.kinds import PAUSE, RESUME, TimerKind
 
@@ -28,7 +29,7 @@ class Bounds:
 
 @immutable
 class Idle:
-    """Nothing to do yet; ``spent`` mail is of no more use."""
+    """The task has nothing to do yet; ``spent`` are numbers of mail that is not needed any more."""
 
     spent: tuple[int, ...] = ()
 
@@ -42,7 +43,7 @@ class Closed:
 
 
 EndMode = Literal["complete", "stop", "fail"]
-"""What a task's end means for messages that have come and were not read.
+"""How an end treats messages that have come and were not read.
 
 ``complete``: the end does not happen, and the task goes on with them. ``stop``: they end with the task. ``fail``: the
 task ends, and begins again with them.
@@ -86,7 +87,7 @@ class StillPaused:
 
 @immutable
 class Stale:
-    """Nothing has happened for long: the person is asked whether it is still wanted."""
+    """The task was idle for long: the person is asked whether it is still wanted."""
 
 
 @immutable
@@ -122,19 +123,19 @@ class CallAgain:
 
 @immutable
 class Reopen:
-    """The task had ended and begins again with what its end has left, or what was redriven: that is looked at next."""
+    """The task had ended and begins again with messages that came since, or with a redrive; they are handled next."""
 
     deadline: int
-    """Of the new turn, in ms; 0 for none. What the end had removed with the turn before is set again."""
+    """Deadline of the new turn in ms, 0 for none: the end has removed the one of the turn before."""
 
 
 @immutable
 class GiveAway:
-    """A person moves one of the task's messages to another task. What else has come is looked at afterwards."""
+    """A person moves one of the task's messages to another task. Other mail is handled afterwards."""
 
     move: MoveMail
     number: int
-    """Of the mail that says so."""
+    """Number of the mail that asks for the move."""
 
 
 @immutable
@@ -144,7 +145,7 @@ class Enqueue:
 
 @immutable
 class Start:
-    """The pending task has got its place: it is active. What it does is looked at next."""
+    """The pending task has got a place and becomes active. Its mail is handled next."""
 
 
 WAIT_EXPIRED = "wait_expired"
@@ -170,16 +171,16 @@ Plan = (
 
 
 def plan(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
-    """Decide what this handling does."""
-    wanted = _wanted(task, arrived, now, bounds)
+    """Decide what this handling of the task does."""
+    wanted = _plan_with_place(task, arrived, now, bounds)
     goes_on = isinstance(wanted, AskModel | CallAgain | Answered)
     if task.status == "pending" and (goes_on or isinstance(wanted, Idle | Stale)):
         return Idle(arrived.control_numbers) if task.queued else Start()
     return Enqueue() if task.queued and goes_on else wanted
 
 
-def _wanted(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
-    """What it would do if it had a place."""
+def _plan_with_place(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
+    """Decide what the task would do if it had a place."""
     if arrived.moves:
         return GiveAway(arrived.moves[0], arrived.move_numbers[0])
     if task.ended:
@@ -193,7 +194,7 @@ def _wanted(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Pla
         closed = give_up(unfinished, "the deadline has passed", "timeout")
         detail = f"the turn's deadline was {rfc3339(task.deadline)}"
         return End("failed", "stop", ErrorCode.DEADLINE_EXCEEDED.value, detail, closed)
-    if task.waits and _nobody_came(task, arrived, now, bounds):
+    if task.waits and _wait_is_over(task, arrived, now, bounds):
         detail = f"nobody has answered for {bounds.wait_ttl_ms / 1000:g} s; PENTAD_WAIT_TTL_S is the limit"
         return End("failed", "fail", WAIT_EXPIRED, detail, give_up(unfinished, "nobody has answered", "timeout"))
     if task.paused or arrived.asked_to == PAUSE:
@@ -208,7 +209,7 @@ def _wanted(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Pla
     return _rest(task, arrived, now, bounds)
 
 
-def _nobody_came(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> bool:
+def _wait_is_over(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> bool:
     """Whether a task that waits for a person has done so for as long as it may, and nobody has changed anything."""
     due = "wait" in arrived.controls and now >= task.waiting_at + bounds.wait_ttl_ms
     changes = arrived.asked_to == (RESUME if task.paused else PAUSE)
@@ -216,7 +217,7 @@ def _nobody_came(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -
 
 
 def _paused(task: TaskHeader, arrived: Arrived) -> Hold | Resume | StillPaused | None:
-    """What a pause or its end changes; None when nothing changes."""
+    """The plan of a pause or of its end; None when neither changes anything."""
     if not task.paused:
         return Hold()
     if arrived.asked_to == RESUME:
@@ -225,7 +226,7 @@ def _paused(task: TaskHeader, arrived: Arrived) -> Hold | Resume | StillPaused |
 
 
 def _rest(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Stale | Idle:
-    """Nothing is to be done, unless nothing has been for long."""
+    """Stay idle, or ask whether the task is still wanted when it was idle for long."""
     long = "stale" in arrived.controls and now >= task.updated + bounds.stale_ms
     return Stale() if long and task.status != "stale" else Idle(arrived.control_numbers)
 
@@ -242,8 +243,9 @@ class Timer:
 
 
 def fired_early(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> tuple[Timer, ...]:
-    """Timers that fired before their time: the clock has stepped back since, or a setting has grown. What is left of
-    them is waited for, never longer than they are long."""
+    """Timers that fired too early, because the clock has stepped back or a setting has grown. They are set again for
+    the rest of their time, never longer than their length.
+    """
     if task.ended or not arrived.controls:
         return ()
     stale = bounds.stale_ms if task.status != "stale" else 0
@@ -263,7 +265,7 @@ def fired_early(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) ->
 
 
 def _go_on(task: TaskHeader, arrived: Arrived, step_limit: int, closed: tuple[Closed, ...]) -> Plan:
-    """All calls have their results, or are given up: think, unless a limit says otherwise."""
+    """Go on with the turn, for all calls are closed, unless a limit forbids it."""
     if arrived.redrives:
         again = tuple(call for redrive in arrived.redrives for call in redrive.calls)
         if again:
@@ -284,5 +286,33 @@ def _go_on(task: TaskHeader, arrived: Arrived, step_limit: int, closed: tuple[Cl
 
 
 def give_up(calls: Sequence[OpenCall], reason: str, kind: OutcomeKind = "cancelled") -> tuple[Closed, ...]:
-    """Calls that end without their tools, for this reason."""
+    """Close calls without their tools, for this reason."""
     return tuple(Closed(call, ToolOutcome(kind, reason)) for call in calls)
+
+
+def mail_of_this_turn(task: TaskHeader, arrived: Arrived) -> Arrived:
+    """The mail with the messages of this turn only: one begins the turn, and one more answers each question.
+
+    A cancel, a pause and a move concern all messages that wait, so with one of these all messages stay.
+    """
+    if task.paused or arrived.moves or arrived.asked_to == PAUSE or "cancel" in arrived.controls:
+        return arrived
+    users: tuple[UserMail, ...] = () if _under_way(task, arrived) else arrived.users[:1]
+    return replace(
+        arrived,
+        users=users,
+        user_number=arrived.first_number if users else 0,
+        queues=True,
+        left=len(arrived.users) > len(users),
+    )
+
+
+def _under_way(task: TaskHeader, arrived: Arrived) -> bool:
+    """Whether a turn has begun that waits for no message."""
+    if arrived.redrives:
+        return True
+    if task.ended:
+        return False
+    repairs = task.repairs > 0 and task.status == "active"
+    calls = bool(task.open) and not any(asks_person(call) for call in task.open)
+    return calls or repairs or task.unanswered > 0

@@ -1,6 +1,6 @@
-"""What a prompt holds of a tool's result: files described in a line, a long text by its beginning and its end. Pure.
+"""Shortens a tool's result for prompts: files to a line, a long text to its beginning and end. Pure.
 
-The whole is kept beside the task under the id of its call, where the tool `result_read` reads it in ranges.
+The whole result is kept beside the task under the id of its call, where the tool `result_read` reads it in ranges.
 """
 
 from collections.abc import Mapping

@@ -9,7 +9,7 @@ from pentad.shared.immutable import immutable
 RetryReason = Literal["unavailable", "cut_off", "busy", "silent"]
 """``busy``: the model is well and has no place free; it says when a place may be. ``silent``: it answered with
 nothing."""
-_FIRST_MS, _LONGEST_MS = 250, 30_000
+_FIRST_MS, _MAX_DELAY_MS = 250, 30_000
 """The first pause, which doubles, and the longest."""
 _SOONEST_MS, _APART_MS = 100, 500
 """Where the model has said when: never sooner, and those who were told the same come so far apart."""
@@ -27,7 +27,7 @@ class Retry:
 
 
 def too_long_to_wait(task: TaskHeader, stated_s: float | None, now: int, step_timeout_ms: int) -> str | None:
-    """What to say where a model asks to be left alone for longer than its task may take; None: the delay fits.
+    """Explain why a model's stated delay cannot be waited for; None when the delay fits.
 
     Waiting would use up the task's time, and end in the same failure.
     """
@@ -56,7 +56,7 @@ def after_model_error(
     ):
         return None
     tries = min(6, fails + (now - since) // 1000)
-    delay = min(_LONGEST_MS, _FIRST_MS * 2**tries) * (0.5 + jitter / 2)
+    delay = min(_MAX_DELAY_MS, _FIRST_MS * 2**tries) * (0.5 + jitter / 2)
     if retry_after_s is not None:  # it knows better than any guess, and many who were told the same come apart
         asked = retry_after_s * 1000
         delay = asked if reason == "busy" else max(_SOONEST_MS, asked + jitter * min(_APART_MS, asked / 8))

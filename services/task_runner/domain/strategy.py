@@ -1,7 +1,7 @@
-"""What a task asks next: the place where an instruction's way of working is decided. Pure, beside `plan`.
+"""Decides what a task asks next, by its instruction's way of working. Pure, beside `plan`.
 
 `plan` says whether a task may go on at all (mail, limits, pauses, its end); a strategy says with what. The runner hands
-it what has happened and writes down the effect: it decides nothing itself. Another strategy is another class here.
+it events and writes down the effect: it decides nothing itself. Another strategy is another class here.
 """
 
 from typing import Protocol
@@ -12,8 +12,8 @@ from pentad.services.task_runner.domain.after_answer import (
     Next,
     NothingSaid,
     Rules,
+    after_answer,
     after_cut,
-    what_comes_next,
 )
 from pentad.shared.immutable import immutable
 from pentad.shared.models.ports import ModelAnswer
@@ -30,7 +30,7 @@ class ModelAnswered:
 
     answer: ModelAnswer
     checked: CheckedJson | None = None
-    """What the check of an answer has come to that `is_to_be_checked`."""
+    """Check of an answer that `is_to_be_checked`."""
 
 
 @immutable
@@ -47,7 +47,7 @@ class AskTheModel:
 
 @immutable
 class KeepNothing:
-    """Nothing of an answer that was cut short is kept but its cost."""
+    """The cost of an answer that was cut short is kept, and nothing else."""
 
 
 Event = TurnReady | ModelAnswered | ModelCut
@@ -69,7 +69,7 @@ class Executor:
             return AskTheModel()
         if isinstance(event, ModelCut):
             return after_cut(event.said, turn) or KeepNothing()
-        return what_comes_next(event.answer, turn, event.checked)
+        return after_answer(event.answer, turn, event.checked)
 
 
 _EXECUTOR = Executor()

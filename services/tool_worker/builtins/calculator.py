@@ -108,7 +108,7 @@ def _round(number: Number, digits: int = 0) -> Number:
 
 
 def _refusal(reason: str) -> Callable[..., Any]:
-    """In the place of an operator or a node: says why it is not calculated."""
+    """Make a stand-in for an operator or a node, which says why it is not calculated."""
 
     def refuse(*_: Any) -> Any:
         raise CalculatorError(reason)

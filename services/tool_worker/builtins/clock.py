@@ -1,4 +1,4 @@
-"""What time it is."""
+"""Tells the current time."""
 
 from collections.abc import Callable
 from datetime import datetime

@@ -5,14 +5,14 @@ from asyncio import AbstractEventLoop, TimerHandle
 from typing import Protocol
 
 from pentad.contracts.tools import OutcomeKind, ToolOutcome
-from pentad.services.tool_worker.invocation import OnProgress, ToolInvocation
+from pentad.services.tool_worker.sources import OnProgress, ToolInvocation
 
-_LONGEST = 1_000_000.0
+_MAX_TIMER_S = 1_000_000.0
 """Seconds; event loops refuse timers that are set much later."""
 
 
 class Home(Protocol):
-    """What a call needs of the child that it runs in."""
+    """The part of a child process that a call uses."""
 
     def give_up(self, call: "ChildCall", /) -> None:
         """Cancels a call that nobody waits for."""
@@ -41,10 +41,10 @@ class ChildCall:
         return self.future.done()
 
     def begin(self, child: Home, loop: AbstractEventLoop) -> None:
-        """Its time starts to run."""
+        """Start the call's time limit."""
         self.child = child
         self.started = loop.time()
-        self.timer = loop.call_later(min(self.invocation.timeout_s, _LONGEST), self._expire)
+        self.timer = loop.call_later(min(self.invocation.timeout_s, _MAX_TIMER_S), self._expire)
 
     def finish(self, kind: OutcomeKind, text: str) -> None:
         """Sets the outcome, once."""
@@ -55,7 +55,9 @@ class ChildCall:
         self.future.set_result(ToolOutcome(kind, text, took))
 
     def lose(self, how: str, *, guilty: bool) -> None:
-        """Its process is gone. Alone in it, the call brought it down; among several nobody knows which one did."""
+        """Report that the call's process is gone. A call that was alone in it has brought it down; of several, nobody
+        knows which one did.
+        """
         tool = self.invocation.tool
         if guilty:
             self.finish("crashed", f"tool {tool!r} brought its process down: {how}")
@@ -63,7 +65,7 @@ class ChildCall:
             self.finish("interrupted", f"the process that tool {tool!r} ran in was lost: {how}")
 
     def stop_timer(self) -> None:
-        """Its time limit no longer counts."""
+        """Stop the call's time limit."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None

@@ -9,10 +9,10 @@ import sys
 import uvloop
 
 from pentad.contracts.instructions import Instruction
+from pentad.services.tool_worker.children.call_server import CallServer
 from pentad.services.tool_worker.children.launch import Launch
-from pentad.services.tool_worker.children.serving import Serving
 from pentad.services.tool_worker.children.tool_frames import Frame, pack
-from pentad.services.tool_worker.children.voice import give_voice
+from pentad.services.tool_worker.children.tool_output import redirect_output
 from pentad.shared.child_processes.lifeline import tie_to_parent
 from pentad.shared.instructions.instruction_list import prove_schema
 from pentad.shared.plugins.errors import PluginError
@@ -42,7 +42,7 @@ def _settle(told: Launch) -> None:
     """Where the worker is, importing as it does; what tools print and log goes to its log."""
     os.chdir(told.directory)
     sys.path[:] = told.path
-    give_voice(told.log_level, told.log_form)
+    redirect_output(told.log_level, told.log_form)
 
 
 def _ready() -> Frame:
@@ -66,7 +66,7 @@ def _check_schema(instruction: Instruction) -> None:
 
 
 def _serve(connection: socket.socket, threads: int) -> None:
-    serving = Serving(registered_tools(), threads)
+    serving = CallServer(registered_tools(), threads)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serving.serve(connection))
     if serving.hangs:  # its thread would hold the interpreter's exit

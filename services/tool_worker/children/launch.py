@@ -38,7 +38,7 @@ class Launch:
     """The worker's ``sys.path``, so that both import the same."""
     plugins: list[str]
     log_level: int
-    """What of its log is shown, and in which form: as the worker's own."""
+    """Level and form of the child's log, the same as the worker's."""
     log_form: LogForm
 
     def to_json(self) -> str:

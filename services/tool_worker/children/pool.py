@@ -12,7 +12,7 @@ from pentad.contracts.tools import ToolOutcome, ToolSpec
 from pentad.services.tool_worker.children.call import ChildCall
 from pentad.services.tool_worker.children.launch import launch
 from pentad.services.tool_worker.children.process import ToolProcess
-from pentad.services.tool_worker.invocation import OnProgress, ToolInvocation
+from pentad.services.tool_worker.sources import OnProgress, ToolInvocation
 from pentad.shared.child_processes.backoff import Backoff
 from pentad.shared.plugins.errors import PluginError
 
@@ -36,7 +36,7 @@ class ToolProcesses:
         self._tools: dict[str, tuple[ToolSpec, bool]] = {}
         self._specs: Mapping[str, ToolSpec] = MappingProxyType({})
         self.instructions: tuple[Instruction, ...] = ()
-        """What the plugins define beside tools, known after ``start``."""
+        """Instructions that the plugins define, known after ``start``."""
         self._children: set[ToolProcess] = set()
         self._calls: set[ChildCall] = set()
         self._openings: set[asyncio.Task[None]] = set()
@@ -49,7 +49,7 @@ class ToolProcesses:
 
     @property
     def tools(self) -> Mapping[str, ToolSpec]:
-        """What the plugins define, known after ``start``. User code is never imported into the worker itself."""
+        """Tools that the plugins define, known after ``start``. User code is never imported into the worker itself."""
         return self._specs
 
     async def start(self, changed: Callable[[], None]) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -9,11 +10,8 @@ from typing import Any
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.tools import OutcomeKind, ToolSpec
 from pentad.services.tool_worker.children.call import ChildCall
-from pentad.services.tool_worker.children.execution import context_frame
 from pentad.services.tool_worker.children.launch import Launched, ending, reap
-from pentad.services.tool_worker.children.outbox import FrameWriter
-from pentad.services.tool_worker.children.pulse import ANSWER_S, Pulse
-from pentad.services.tool_worker.children.tool_frames import Frame, Unpacker
+from pentad.services.tool_worker.children.tool_frames import Frame, FrameWriter, Unpacker, context_frame
 from pentad.shared.plugins.errors import PluginError
 from pentad.shared.settings import tool_environment
 
@@ -24,6 +22,38 @@ START_S = 120.0
 _EXIT_S = 0.5
 
 _log = logging.getLogger("pentad.tools")
+
+
+ANSWER_S = 1.0
+"""How long a ping or a cancellation may stay unanswered."""
+
+
+class PingMonitor:
+    """One ping at a time and the time since it was sent."""
+
+    def __init__(self, loop: AbstractEventLoop) -> None:
+        self._loop = loop
+        self._asked: float | None = None
+
+    @property
+    def turns(self) -> bool:
+        """Whether the other side's loop turns: no ping has waited too long for its answer."""
+        return self._asked is None or self._loop.time() - self._asked < ANSWER_S * 0.9
+
+    def ask(self) -> bool:
+        """Whether a ping should be sent now; it then counts as sent."""
+        if self._asked is not None:
+            return False
+        self._asked = self._loop.time()
+        return True
+
+    def answered(self) -> None:
+        """The ping has come back."""
+        self._asked = None
+
+    def judge_later(self, seconds: float, verdict: Callable[..., None], *args: Any) -> None:
+        """Calls ``verdict`` in two stages, so that answers are read in between even when our own loop was held up."""
+        self._loop.call_later(seconds * 0.9, lambda: self._loop.call_later(seconds * 0.1, verdict, *args))
 
 
 class ToolProcess(asyncio.Protocol):
@@ -49,7 +79,7 @@ class ToolProcess(asyncio.Protocol):
         self._hung_up = asyncio.Event()
         self._hang_up: Callable[[], None] = launched.connection.close
         self._unpacker = Unpacker()
-        self._pulse = Pulse(self._loop)
+        self._ping_monitor = PingMonitor(self._loop)
         self._leaving = False
         self._last_resort: asyncio.TimerHandle | None = None
         self._ending: asyncio.Task[None] | None = None
@@ -103,14 +133,14 @@ class ToolProcess(asyncio.Protocol):
             return
         self._outbox.send(["cancel", call.number])
         self._ping()
-        self._pulse.judge_later(ANSWER_S, self._judge, call)
+        self._ping_monitor.judge_later(ANSWER_S, self._judge, call)
 
     def check(self) -> None:
         """Called every now and then while it has calls: is it alive, does its loop turn?"""
         if self._launched.process.poll() is not None:
             self._lose()  # what a tool left behind may hold the connection open
-        elif not self._pulse.turns:
-            self._pulse.judge_later(0.1, self._block)
+        elif not self._ping_monitor.turns:
+            self._ping_monitor.judge_later(0.1, self._block)
         else:
             self._ping()
 
@@ -125,14 +155,14 @@ class ToolProcess(asyncio.Protocol):
         if not self.retired:
             self.retired = True
             _log.warning("%s: process %d gets no new calls%s", why, self._launched.process.pid, self._what_follows())
-        if self._pulse.turns:
+        if self._ping_monitor.turns:
             self._leave_when_idle(why)
         else:
             self.kill(f"it was ended because {why} and blocks its loop")
         self._on_change(self)
 
     def _what_follows(self) -> str:
-        if not self._pulse.turns:
+        if not self._ping_monitor.turns:
             return f" and is ended now: it does not answer any more; {self.served} other calls in it end too"
         return f" and is ended when its {self.served} other calls are over" if self.served else " and is ended"
 
@@ -201,17 +231,17 @@ class ToolProcess(asyncio.Protocol):
             _log.exception("progress of tool %s could not be told", call.invocation.tool)
 
     def _ping(self) -> None:
-        if self._pulse.ask():
+        if self._ping_monitor.ask():
             self._outbox.send(["ping", 0])
 
     def _pong(self) -> None:
-        self._pulse.answered()
+        self._ping_monitor.answered()
         if self.blocked:
             self.blocked = False
             self._on_change(self)
 
     def _block(self) -> None:
-        if self._pulse.turns or self._ending is not None:
+        if self._ping_monitor.turns or self._ending is not None:
             return
         if self.retired:
             self.kill("it was ended because it did not answer any more")
@@ -263,5 +293,5 @@ class ToolProcess(asyncio.Protocol):
 
 
 def _given_up(call: ChildCall) -> str:
-    """What a call did that its process is ended for."""
+    """Say why the process of this call is ended."""
     return f"a call of tool {call.invocation.tool!r} does not end, though its time is over or its task gave it up"

@@ -6,9 +6,13 @@ From it: ``["ready", [[spec, is_async], ...], instructions, variables]`` or ``["
 ``["done", number, kind, text]``, ``["progress", number, text, fraction]``, ``["pong", number]``.
 """
 
+import asyncio
 import json
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
+
+from pentad.shared.plugins.context import Report, ToolContext
 
 _HEAD = 4
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -50,3 +54,61 @@ class Unpacker:
             return None
         end = body + int.from_bytes(self._buffer[start:body], "big")
         return end if end <= len(self._buffer) else None
+
+
+class FrameWriter:
+    """The writing end of a connection. Used from its loop's thread only."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport) -> None:
+        self._loop = loop
+        self._transport = transport
+        self._waiting: list[bytes] = []
+
+    @property
+    def backlog(self) -> int:
+        """Bytes that the other side has not taken yet."""
+        return self._transport.get_write_buffer_size()
+
+    def send(self, frame: Frame) -> None:
+        """Queues a frame. Raises ``ValueError`` when it is not JSON."""
+        data = pack(frame)
+        if not self._waiting:
+            self._loop.call_soon(self._flush)
+        self._waiting.append(data)
+
+    def close(self) -> None:
+        """Sends what is queued, then hangs up."""
+        self._flush()
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Hangs up at once."""
+        self._transport.abort()
+
+    def _flush(self) -> None:
+        if self._waiting and not self._transport.is_closing():
+            self._transport.write(b"".join(self._waiting))
+        self._waiting.clear()
+
+
+def context_frame(context: ToolContext) -> list[Any]:
+    """A context as JSON, without its ``report``."""
+    deadline = context.deadline.isoformat() if context.deadline else None
+    return [
+        context.tool_call_id,
+        context.idempotency_key,
+        context.attempt,
+        context.tenant_id,
+        context.user_id,
+        context.session_id,
+        context.task_id,
+        deadline,
+        dict(context.metadata),
+    ]
+
+
+def context_from(frame: list[Any], report: Report) -> ToolContext:
+    """The context that ``context_frame`` was made of, reporting to ``report``."""
+    call, key, attempt, tenant, user, session, task, deadline, metadata = frame
+    moment = datetime.fromisoformat(deadline) if deadline else None
+    return ToolContext(call, key, attempt, tenant, user, session, task, moment, metadata, report)

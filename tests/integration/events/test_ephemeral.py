@@ -10,7 +10,7 @@ from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.events import Content
 from pentad.contracts.tools import Effect
 from pentad.services.task_runner.delta_writer import DeltaWriter
-from pentad.services.tool_worker.progress import Progress
+from pentad.services.tool_worker.handlers import Progress
 from pentad.shared.actors.leases import LeaseKeeper
 from pentad.shared.events.ephemeral import EphemeralEvents
 from pentad.shared.store.store import Store

@@ -12,8 +12,7 @@ from pentad.services.archiver.handlers import Archiving
 from pentad.services.router.handlers import RouterHandler
 from pentad.services.task_runner.handlers import RunnerHandler
 from pentad.services.task_runner.tool_catalog import ToolCatalog
-from pentad.services.tool_worker.builtins.builtin_source import Builtins
-from pentad.services.tool_worker.builtins.catalogue import BUILTINS
+from pentad.services.tool_worker.builtins.catalogue import BUILTINS, Builtins
 from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.sources import ToolSources
 from pentad.shared.actors.actors import Actors
@@ -31,7 +30,7 @@ from pentad.shared.store.store import Argument, Store
 from pentad.shared.work.broker import ensure_group
 from pentad.shared.work.entry import Entry
 from pentad.shared.work.handler import Handler
-from tests.support.deciding import deciding_of
+from tests.support.message_router import message_router_of
 from tests.support.recalling import recalling
 
 SESSION = SessionKeys(0, "default", "s1")
@@ -124,8 +123,8 @@ class Flow:
         self.archiving = Archiving(store, self.records, grace_ms, self.settings.session_ttl_s)
         book = _Book(store, instructions)
         self.instructions = book.instructions
-        deciding = deciding_of(store, self.records, self.settings, book, confirming)
-        router = RouterHandler(self.actors, self.keeper, deciding, self.settings, 0)
+        message_router = message_router_of(store, self.records, self.settings, book, confirming)
+        router = RouterHandler(self.actors, self.keeper, message_router, self.settings, 0)
         asked = models or pool_of(self.model)
         recall = recall or recalling(store)
         runner = RunnerHandler(self.actors, self.keeper, asked, book, _Builtins(store), self.settings, 0, recall)

@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.streams import SESSION_WAKE
-from pentad.services.router import confirming_model
+from pentad.services.router import model_confirmation
 from pentad.shared.actors.commit import Commit
 from pentad.shared.keys import SessionKeys
 from pentad.shared.models.model_pool import pool_of
@@ -141,7 +141,7 @@ async def test_a_model_that_is_away_or_slow_leaves_it_to_the_words(
     await flow.drive()
     last = await last_routed(store)
     assert (last["stage"], "no connection" in last["reason"]) == ("similarity", True)
-    monkeypatch.setattr(confirming_model, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(model_confirmation, "_PATIENCE_S", 0.05)
     model.script, model.pause_s = choosing("flight"), 5.0
     await flow.say(UNCLEAR + " Or on Friday.")
     await flow.drive()
@@ -163,7 +163,7 @@ async def test_a_session_that_waits_for_the_model_holds_no_other(
     assert await flow.once(SESSION_WAKE) == 1
     assert len(await routed(store, other)) == 1
     assert not waits.done()
-    monkeypatch.setattr(confirming_model, "_AT_ONCE", 1)
+    monkeypatch.setattr(model_confirmation, "_MAX_WAITING", 1)
     for opening in OPENINGS[1:]:
         model.pause_s, model.script = 0.0, choosing("")
         await flow.say(opening, other)

@@ -10,7 +10,7 @@ from pydantic_core import from_json, to_json
 
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.tools import RESULT_READ
-from pentad.services.tool_worker.builtins.result_reading import KeptResults, result_reading_tool
+from pentad.services.tool_worker.builtins.result_read import KeptResults, result_reading_tool
 from pentad.shared.data_urls import data_url
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
 from pentad.shared.plugins.context import ToolContext

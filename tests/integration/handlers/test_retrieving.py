@@ -11,7 +11,7 @@ import pytest
 from pentad.contracts.quotes import quotes_in
 from pentad.contracts.recalls import RecallWalk
 from pentad.contracts.records import Anchor, Manifest, SegmentType, StepRecord
-from pentad.services.task_runner.retrieving import Retrieving
+from pentad.services.task_runner.initial_recall import ModelWalkChooser
 from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.embedder.vectors import Requester
 from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, NodeKind, Support
@@ -79,8 +79,8 @@ class Tasks:
 
     async def begin(self, chat: ChatModel, patience_s: float = PATIENCE_S) -> tuple[list[str], Manifest, TaskKeys]:
         """What a task recalls, its manifest and its keys."""
-        retrieving = Retrieving(self.store, pool_of(chat), InstructionBook(self.store), patience_s)
-        recall = recalling(self.store, self.vectors, timeout_s=PATIENCE_S, graph=self.graph, chooser=retrieving)
+        chooser = ModelWalkChooser(self.store, pool_of(chat), InstructionBook(self.store), patience_s)
+        recall = recalling(self.store, self.vectors, timeout_s=PATIENCE_S, graph=self.graph, chooser=chooser)
         prompts: list[Any] = []
 
         def model(request: Any) -> Any:
@@ -133,8 +133,8 @@ async def test_who_begins_the_task_anew_asks_nobody(tasks: Tasks) -> None:
     async with answering({"strategy": "bfs", "start_nodes": ["k2"]}) as (_, chat):
         _, _, keys = await tasks.begin(chat)
     async with answering({"strategy": "dfs", "start_nodes": ["k1"]}) as (server, chat):
-        retrieving = Retrieving(tasks.store, pool_of(chat), InstructionBook(tasks.store))
-        recall = recalling(tasks.store, tasks.vectors, timeout_s=PATIENCE_S, graph=tasks.graph, chooser=retrieving)
+        chooser = ModelWalkChooser(tasks.store, pool_of(chat), InstructionBook(tasks.store))
+        recall = recalling(tasks.store, tasks.vectors, timeout_s=PATIENCE_S, graph=tasks.graph, chooser=chooser)
         question = RecallQuestion(OWNER, [ASKS], (), keys.task, 1_900_000_000_000)
         found = await recall.recall(question, Requester(0, OWNER.tenant, "s1", keys.task))
     assert server.seen.chats == []
@@ -144,8 +144,8 @@ async def test_who_begins_the_task_anew_asks_nobody(tasks: Tasks) -> None:
 async def test_where_nothing_known_is_among_the_best_nobody_is_asked(tasks: Tasks) -> None:
     await remember(tasks.vectors, OWNER.tenant, "task-0-red", [said("My bicycle is painted red"), answered("Nice.")])
     async with answering({"strategy": "bfs", "start_nodes": ["k1"]}) as (server, chat):
-        retrieving = Retrieving(tasks.store, pool_of(chat), InstructionBook(tasks.store))
-        recall = recalling(tasks.store, tasks.vectors, timeout_s=PATIENCE_S, graph=tasks.graph, chooser=retrieving)
+        chooser = ModelWalkChooser(tasks.store, pool_of(chat), InstructionBook(tasks.store))
+        recall = recalling(tasks.store, tasks.vectors, timeout_s=PATIENCE_S, graph=tasks.graph, chooser=chooser)
         question = RecallQuestion(OWNER, ["which colour is my bicycle painted"], (), "task-0-new", 1_900_000_000_000)
         found = await recall.recall(question, Requester(0, OWNER.tenant, "s1", "task-0-new"))
     assert (found.outcome, found.walk, server.seen.chats) == ("recalled", None, [])

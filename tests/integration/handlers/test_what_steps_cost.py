@@ -12,7 +12,7 @@ import pytest
 from pentad.contracts.records import TranscriptMeta
 from pentad.contracts.streams import SESSION_WAKE, TASK_WAKE
 from pentad.services.task_runner import model_step
-from pentad.services.task_runner.answers import Asked, write_answer
+from pentad.services.task_runner.answer_writer import Asked, write_answer
 from pentad.services.task_runner.domain.after_answer import Next
 from pentad.services.task_runner.handlers import RunnerHandler
 from pentad.services.task_runner.prompt import KnownTranscript, TranscriptCache
@@ -73,7 +73,7 @@ def _hash_all(patch: pytest.MonkeyPatch) -> None:
         all_added.extend(added)
         return chain(digest, all_added, system, tools, model)
 
-    patch.setattr("pentad.services.task_runner.answers.chain", chain_of_all)
+    patch.setattr("pentad.services.task_runner.answer_writer.chain", chain_of_all)
 
 
 def _do_with_all(patch: pytest.MonkeyPatch, what: Callable[[tuple[bytes, ...]], object]) -> None:

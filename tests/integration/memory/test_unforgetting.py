@@ -9,7 +9,7 @@ import pytest
 from pentad.contracts.streams import EXTRACT, LEARN, REMEMBER
 from pentad.services.gateway.edge.problems import ProblemError
 from pentad.services.gateway.memory.forgetting import ForgettingUndo
-from pentad.services.tool_worker.builtins.memory_forgetting import OwnMemories
+from pentad.services.tool_worker.builtins.memory_forget import OwnMemories
 from pentad.shared.keys import UNDO_S, TaskKeys, erased_user, undoable
 from pentad.shared.memory.forgotten import forgotten_of
 from pentad.shared.memory.forgotten_notes import keep_handed_over, notes_of

@@ -8,7 +8,7 @@ from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.tools import Effect, ToolOutcome, ToolSpec
 from pentad.services.tool_worker.app import ToolWorker
-from pentad.services.tool_worker.invocation import OnProgress, ToolInvocation
+from pentad.services.tool_worker.sources import OnProgress, ToolInvocation
 from pentad.shared.actors.mail import ResultMail
 from pentad.shared.presence.published import TOOLS
 from pentad.shared.settings import Settings

@@ -13,8 +13,7 @@ from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.tools import Effect, ToolOutcome, ToolSpec
 from pentad.services.tool_worker.domain import UNKNOWN
 from pentad.services.tool_worker.handlers import RunningCall, ToolHandler
-from pentad.services.tool_worker.invocation import OnProgress, ToolInvocation
-from pentad.services.tool_worker.sources import ToolSources
+from pentad.services.tool_worker.sources import OnProgress, ToolInvocation, ToolSources
 from pentad.shared.actors.mail import ResultMail
 from pentad.shared.errors import OutageError
 from pentad.shared.settings import Settings

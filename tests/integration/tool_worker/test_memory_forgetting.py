@@ -8,9 +8,9 @@ import pytest
 
 from pentad.contracts.tools import MEMORY_FORGET, Effect, ToolOutcome
 from pentad.services.archiver.near_nodes import NearNodes
-from pentad.services.tool_worker.builtins.builtin_source import Builtins
-from pentad.services.tool_worker.builtins.memory_forgetting import OwnMemories, forgetting_tool
-from pentad.services.tool_worker.invocation import ToolInvocation
+from pentad.services.tool_worker.builtins.catalogue import Builtins
+from pentad.services.tool_worker.builtins.memory_forget import OwnMemories, forgetting_tool
+from pentad.services.tool_worker.sources import ToolInvocation
 from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.graph.knowledge import MemoryNode, NodeKind, Support
 from pentad.shared.graph.node_ids import node_id

@@ -10,9 +10,9 @@ import pytest
 from pentad.contracts.quotes import quotes_in
 from pentad.contracts.records import TranscriptMeta
 from pentad.contracts.tools import MEMORY_FORGET, RECALLING_TOOLS, Effect, ToolOutcome
-from pentad.services.tool_worker.builtins.builtin_source import Builtins
-from pentad.services.tool_worker.builtins.memories import MemoryReader, memory_tools
-from pentad.services.tool_worker.invocation import ToolInvocation
+from pentad.services.tool_worker.builtins.catalogue import Builtins
+from pentad.services.tool_worker.builtins.memory_search import MemoryReader, memory_tools
+from pentad.services.tool_worker.sources import ToolInvocation
 from pentad.shared.actors.transcript import entry
 from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.keys import TaskKeys

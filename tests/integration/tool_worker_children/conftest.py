@@ -10,7 +10,7 @@ import pytest
 
 from pentad.contracts.tools import ToolOutcome
 from pentad.services.tool_worker.children.pool import ToolProcesses
-from pentad.services.tool_worker.invocation import OnProgress, ToolInvocation
+from pentad.services.tool_worker.sources import OnProgress, ToolInvocation
 from pentad.shared.plugins.context import ToolContext
 from tests.support.waiting import wait_until
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from pentad.services.tool_worker.builtins.builtin_source import Builtins
+from pentad.services.tool_worker.builtins.catalogue import Builtins
 from pentad.services.tool_worker.children.launch import launch
 from pentad.services.tool_worker.children.pool import ToolProcesses
 from pentad.services.tool_worker.sources import ToolSources
@@ -22,7 +22,7 @@ from tests.support.waiting import wait_until
 
 _WORKER = f"""
 import asyncio, json, sys
-from pentad.services.tool_worker.invocation import ToolInvocation
+from pentad.services.tool_worker.sources import ToolInvocation
 from pentad.services.tool_worker.children.pool import ToolProcesses
 
 async def main(calls):

@@ -10,9 +10,9 @@ from pydantic_core import from_json
 
 from pentad.contracts.records import TaskRecord
 from pentad.contracts.streams import DEAD, INBOUND_DEAD
-from pentad.services.task_runner.domain.giving_away import MOVED
+from pentad.services.task_runner.domain.message_move import MOVED
 from pentad.services.task_runner.domain.own_tools import OWN
-from pentad.services.task_runner.plans import PAUSED
+from pentad.services.task_runner.plan_writer import PAUSED
 from pentad.shared.actors.transcript import EXCLUSION
 from pentad.shared.keys import load, redriven
 from pentad.shared.records.by_time import BY_SESSION, BY_TIME

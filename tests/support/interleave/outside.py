@@ -12,7 +12,7 @@ from pentad.contracts.instructions import MessagePolicy
 from pentad.contracts.records import TaskRecord
 from pentad.contracts.tools import Effect, ToolOutcome, ToolSpec
 from pentad.services.task_runner.domain.own_tools import ASK_USER, COMPLETE_TASK, QUESTION, SUMMARY
-from pentad.services.tool_worker.invocation import OnProgress, ToolInvocation
+from pentad.services.tool_worker.sources import OnProgress, ToolInvocation
 from pentad.shared.models.ports import (
     ChatRequest,
     DeltaSink,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pentad.contracts.streams import ARCHIVE, INBOUND, SESSION_WAKE, TASK_WAKE, TOOL_CALLS, Stream
 from pentad.contracts.tools import ToolSpec
 from pentad.services.archiver.handlers import Archiving
-from pentad.services.router.at_once import AtOnce
+from pentad.services.router.fast_routing import FastRouting
 from pentad.services.router.handlers import RouterHandler
 from pentad.services.task_runner.handlers import RunnerHandler
 from pentad.services.task_runner.tool_catalog import ToolCatalog
@@ -32,11 +32,11 @@ from pentad.shared.work.entry import Done, Entry
 from pentad.shared.work.handler import Handler
 from pentad.shared.work.housekeeping import Housekeeping
 from pentad.shared.work.timers import TimerLoop
-from tests.support.deciding import deciding_of
 from tests.support.interleave.clockwork import Tasks, owner
 from tests.support.interleave.consumer import SteppedConsumer
 from tests.support.interleave.outside import OFFERED, Outside, SimulatedModel, SimulatedTools, SlowRecords
 from tests.support.interleave.store import SteppedStore
+from tests.support.message_router import message_router_of
 from tests.support.recalling import recalling
 
 if TYPE_CHECKING:
@@ -141,12 +141,12 @@ class Router(Process):
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
         records = Records(parts.settings.records_url)
-        deciding = deciding_of(self.store, records, parts.settings, book_of(self.store, parts.outside))
-        handler = SpoiltRouter(self.actors, self.keeper, deciding, parts.settings, 0)
+        message_router = message_router_of(self.store, records, parts.settings, book_of(self.store, parts.outside))
+        handler = SpoiltRouter(self.actors, self.keeper, message_router, parts.settings, 0)
         handler.outside = parts.outside
         self.consume(SESSION_WAKE, SESSION_WAKE.key(0), handler)
-        at_once = AtOnce(self.actors, deciding, WAITING_LIMIT)
-        self._ingress = Ingress(self.store, self.settings, at_once)
+        fast_path = FastRouting(self.actors, message_router, WAITING_LIMIT)
+        self._ingress = Ingress(self.store, self.settings, fast_path)
 
     def loops(self) -> tuple[Coroutine[Any, Any, None], ...]:
         return self.keeper.run(), self._ingress.run(), Housekeeping(self.store, [(INBOUND, INBOUND.key())]).run()

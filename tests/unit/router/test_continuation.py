@@ -2,7 +2,7 @@
 
 import pytest
 
-from pentad.services.router.domain.continuation import only_continues
+from pentad.services.router.domain.similarity import only_continues
 from pentad.shared.digests.task_digest import TaskDigest, read_utterance
 
 ASKED = TaskDigest().heard(read_utterance("what is the weather in Paris")).answering("It rains. Anything else?")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pentad.services.router.domain.control_words import MOST_CONTROL_CHARS, control_of
+from pentad.services.router.domain.control_words import MAX_CONTROL_CHARS, control_of
 from tests.unit.digests.test_wording import HOSTILE
 from tests.unit.router.control_sayings import CONTROL, ORDINARY
 
@@ -25,10 +25,10 @@ def test_what_looks_like_control_is_for_a_task(text: str) -> None:
 @pytest.mark.parametrize("text", CONTROL)
 def test_a_longer_message_is_no_control(text: str) -> None:
     assert control_of(f"{text} and then write to Anna about the dinner") is None
-    assert control_of(text + " " * MOST_CONTROL_CHARS) is None
+    assert control_of(text + " " * MAX_CONTROL_CHARS) is None
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "no " * 20, "请" * 60, "，" * 60, "please " * 8])
 def test_other_text_is_none_at_once(text: str) -> None:
     assert control_of(text) is None
-    assert control_of(text[:MOST_CONTROL_CHARS]) is None
+    assert control_of(text[:MAX_CONTROL_CHARS]) is None

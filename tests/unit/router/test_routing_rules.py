@@ -10,7 +10,7 @@ from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import TaskStatus
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.instructions import Instruction
-from pentad.services.router.domain.control_words import control_of, told
+from pentad.services.router.domain.control_words import control_answer, control_of
 from pentad.services.router.domain.rules import Question, Route, View, decide, kept_in_view
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.opening import goal_of
@@ -166,16 +166,16 @@ def test_only_what_is_paused_is_resumed_in_words() -> None:
 def test_a_person_is_told_in_their_language_what_is_done(content: str, told_of_it: str) -> None:
     action = control_of(content)
     assert action is not None
-    assert told(action, replace(task("a", "active"), goal="g"), content) == told_of_it
+    assert control_answer(action, replace(task("a", "active"), goal="g"), content) == told_of_it
 
 
 def test_how_far_a_task_is_that_waits_says_for_what() -> None:
     waiting = replace(task("a", "waiting"), goal="g", reason="paused")
-    assert told("progress", waiting, "how far are you?") == "g: waiting for you (paused)"
-    assert told("progress", waiting, "进度如何") == "g：等待您（paused）"
+    assert control_answer("progress", waiting, "how far are you?") == "g: waiting for you (paused)"
+    assert control_answer("progress", waiting, "进度如何") == "g：等待您（paused）"
     pending = replace(task("a", "pending"), goal="g", reason="too many")
-    assert told("progress", pending, "how far are you?") == "g: pending (too many)"
-    assert told("progress", pending, "进度如何") == "g：排队中（too many）"
+    assert control_answer("progress", pending, "how far are you?") == "g: pending (too many)"
+    assert control_answer("progress", pending, "进度如何") == "g：排队中（too many）"
 
 
 def test_the_session_keeps_live_tasks_before_ended_ones_and_not_too_many() -> None:

@@ -6,8 +6,16 @@ from itertools import permutations
 
 import pytest
 
-from pentad.services.router.domain.reasons import reason_of
-from pentad.services.router.domain.scoring import FEW, MANY, SEVERAL, Chance, Ranking, Weights, rank_tasks
+from pentad.services.router.domain.scoring import (
+    CANDIDATES,
+    CANDIDATES_OF_MANY,
+    MANY_TASKS,
+    Chance,
+    Ranking,
+    Weights,
+    rank_tasks,
+)
+from pentad.services.router.domain.similarity import reason_of
 from pentad.shared.digests.task_digest import Sketch, TaskDigest, read_utterance, sketch_of
 from tests.unit.digests.test_wording import HOSTILE
 
@@ -46,7 +54,7 @@ def test_probabilities_add_up_and_the_last_task_is_a_candidate(text: str, tasks:
     candidates = [chance.rank for chance in ranking.candidates()]
     assert 0 in candidates
     assert None not in candidates
-    assert len(candidates) == min(len(tasks), SEVERAL if len(tasks) >= MANY else FEW)
+    assert len(candidates) == min(len(tasks), CANDIDATES_OF_MANY if len(tasks) >= MANY_TASKS else CANDIDATES)
     assert ranking == rank_tasks(read_utterance(text), tasks)
 
 

@@ -17,9 +17,9 @@ from pentad.services.task_runner.domain.after_answer import (
     Next,
     NothingSaid,
     Rules,
+    after_answer,
     after_cut,
     is_to_be_checked,
-    what_comes_next,
 )
 from pentad.shared.models.ports import ModelAnswer, ToolCallDraft, Usage
 
@@ -29,7 +29,7 @@ ECHO = ToolSpec(name="echo")
 def following(text: str, *calls: tuple[str, str], tools: Mapping[str, ToolSpec] | None = None) -> Next | NothingSaid:
     drafts = tuple(ToolCallDraft(*call) for call in calls)
     answer = ModelAnswer(text, "", drafts, "stop", Usage(1, 1), "m")
-    return what_comes_next(answer, Rules({"echo": ECHO} if tools is None else tools))
+    return after_answer(answer, Rules({"echo": ECHO} if tools is None else tools))
 
 
 def test_an_answer_without_calls_is_the_last() -> None:
@@ -52,7 +52,7 @@ def test_an_answer_without_text_or_calls_is_none(
 ) -> None:
     answer = ModelAnswer(text, thinking, (), reason, Usage(1, 1), "m")
     assert not is_to_be_checked(answer, Rules({}, json=json))
-    decided = what_comes_next(answer, Rules({}, json=json, repairs_left=3))
+    decided = after_answer(answer, Rules({}, json=json, repairs_left=3))
     assert isinstance(decided, NothingSaid)
     assert decided.problem.endswith(problem)
 
@@ -101,7 +101,7 @@ def of_json(checked: CheckedJson, repairs_left: int = 1, finish_reason: str = "s
     answer = ModelAnswer("text", "", (), finish_reason, Usage(1, 1), "m")
     rules = Rules({}, json=True, repairs_left=repairs_left)
     assert is_to_be_checked(answer, rules)
-    return what_comes_next(answer, rules, checked)
+    return after_answer(answer, rules, checked)
 
 
 WRONG = CheckedJson("", "seven is no number")
@@ -132,7 +132,7 @@ PURE = ToolSpec(name="look", effect=Effect.PURE)
 def problems(*calls: tuple[str, str], finish: str, **answered: Any) -> list[str]:
     drafts = tuple(ToolCallDraft(*call) for call in calls)
     answer = ModelAnswer("", "", drafts, finish, Usage(1, 1), "m", **answered)
-    decided = what_comes_next(answer, Rules({"echo": ECHO, "look": PURE}))
+    decided = after_answer(answer, Rules({"echo": ECHO, "look": PURE}))
     assert isinstance(decided, CallTools)
     return [call.problem for call in decided.calls]
 
@@ -172,7 +172,7 @@ def test_a_call_without_arguments_is_made_when_the_answer_came_to_its_end(finish
 
 def test_calls_beyond_the_last_round_are_answered_with_an_error() -> None:
     answer = ModelAnswer("", "", (ToolCallDraft("echo", "{}"),), "tool_calls", Usage(1, 1), "m")
-    decided = what_comes_next(answer, Rules({"echo": ECHO}, may_call=False))
+    decided = after_answer(answer, Rules({"echo": ECHO}, may_call=False))
     assert isinstance(decided, CallTools)
     assert "as often as it may" in decided.calls[0].problem
 

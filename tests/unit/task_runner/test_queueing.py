@@ -6,8 +6,17 @@ from dataclasses import replace
 import pytest
 
 from pentad.services.task_runner.domain.arrived import sort_mail
-from pentad.services.task_runner.domain.plan import AskModel, CallAgain, Finish, Hold, Idle, Plan, Reopen, plan
-from pentad.services.task_runner.domain.queueing import of_this_turn
+from pentad.services.task_runner.domain.plan import (
+    AskModel,
+    CallAgain,
+    Finish,
+    Hold,
+    Idle,
+    Plan,
+    Reopen,
+    mail_of_this_turn,
+    plan,
+)
 from pentad.shared.actors.headers import Mail, TaskHeader
 from pentad.shared.actors.mail import CallRequest, MoveMail, RedriveMail
 from tests.unit.task_runner.test_plan import (
@@ -54,7 +63,7 @@ RESULTS = (result(3, "c1"), result(4, "c2"))
     ],
 )
 def test_a_turn_has_its_own_messages(task: TaskHeader, mail: Sequence[Mail], taken: list[str], left: bool) -> None:
-    arrived = of_this_turn(task, sort_mail(mail, 0))
+    arrived = mail_of_this_turn(task, sort_mail(mail, 0))
     assert ([each.message.content for each in arrived.users], arrived.left, arrived.queues) == (taken, left, True)
     assert arrived.user_number == len(taken), "what is taken is taken out of the box, and nothing else"
 
@@ -70,7 +79,7 @@ def test_a_turn_has_its_own_messages(task: TaskHeader, mail: Sequence[Mail], tak
 )
 def test_what_concerns_all_messages_finds_them_all(task: TaskHeader, mail: Sequence[Mail]) -> None:
     arrived = sort_mail(mail, 0)
-    assert of_this_turn(task, arrived) == arrived
+    assert mail_of_this_turn(task, arrived) == arrived
 
 
 @pytest.mark.parametrize(
@@ -89,4 +98,4 @@ def test_what_concerns_all_messages_finds_them_all(task: TaskHeader, mail: Seque
     ],
 )  # fmt: skip
 def test_the_plan_of_a_turn_is_made_of_its_own_messages(task: TaskHeader, mail: Sequence[Mail], expected: Plan) -> None:
-    assert plan(task, of_this_turn(task, sort_mail(mail, task.ended_mail)), NOW, BOUNDS) == expected
+    assert plan(task, mail_of_this_turn(task, sort_mail(mail, task.ended_mail)), NOW, BOUNDS) == expected

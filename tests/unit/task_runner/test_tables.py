@@ -2,15 +2,15 @@
 
 from typing import get_args
 
-from pentad.services.task_runner import answers, plans
+from pentad.services.task_runner import answer_writer, plan_writer
 from pentad.services.task_runner.domain.after_answer import Next
 from pentad.services.task_runner.domain.plan import AskModel, CallAgain, GiveAway, Plan
 
 
 def test_each_plan_has_one_function_or_needs_more_than_the_task_first() -> None:
-    assert plans.WRITES.keys() | {AskModel, CallAgain, GiveAway} == set(get_args(Plan))
-    assert plans.WRITES.keys().isdisjoint({AskModel, CallAgain, GiveAway})
+    assert plan_writer.WRITES.keys() | {AskModel, CallAgain, GiveAway} == set(get_args(Plan))
+    assert plan_writer.WRITES.keys().isdisjoint({AskModel, CallAgain, GiveAway})
 
 
 def test_each_thing_that_follows_an_answer_has_one_function() -> None:
-    assert answers.FOLLOWS.keys() == set(get_args(Next))
+    assert answer_writer.FOLLOWS.keys() == set(get_args(Next))

@@ -6,12 +6,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pentad.contracts.tools import Effect
-from pentad.services.tool_worker.builtins.builtin_source import Builtins
-from pentad.services.tool_worker.builtins.catalogue import BUILTINS, builtins_of
+from pentad.services.tool_worker.builtins.catalogue import BUILTINS, Builtins, builtins_of
 from pentad.services.tool_worker.builtins.clock import clock_of
 from pentad.services.tool_worker.builtins.echo import echo
-from pentad.services.tool_worker.builtins.note import memory_note
-from pentad.services.tool_worker.invocation import ToolInvocation
+from pentad.services.tool_worker.builtins.memory_note import memory_note
+from pentad.services.tool_worker.sources import ToolInvocation
 from pentad.shared.memory.noted import NOTE_TOOL
 from pentad.shared.plugins.registry import define
 from tests.support.waiting import PATIENCE_S

@@ -3,7 +3,7 @@
 import pytest
 
 from pentad.contracts.tools import Effect, OutcomeKind, ToolOutcome
-from pentad.services.tool_worker.children.execution import success
+from pentad.services.tool_worker.children.call_server import success
 from pentad.services.tool_worker.domain import (
     RESULT_LIMIT,
     CallName,

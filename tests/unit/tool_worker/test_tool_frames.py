@@ -4,9 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pentad.services.tool_worker.children.execution import context_frame, context_from
 from pentad.services.tool_worker.children.launch import Launch, ending
-from pentad.services.tool_worker.children.tool_frames import Unpacker, pack
+from pentad.services.tool_worker.children.tool_frames import Unpacker, context_frame, context_from, pack
 from pentad.shared.child_processes.backoff import Backoff
 from pentad.shared.plugins.context import ToolContext
 

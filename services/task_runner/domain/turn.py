@@ -1,0 +1,86 @@
+"""The turn under way: whose it is, what it has used, and what is left of its budget. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pentad.contracts.envelope import Budget
+from pentad.services.task_runner.domain.arrived import Arrived
+from pentad.shared.actors.headers import TaskHeader
+from pentad.shared.immutable import immutable
+
+
+@immutable
+class CurrentTurn:
+    """The turn under way: how much it has used, and the message that it answers."""
+
+    steps: int
+    tokens: int
+    usd: float
+    budget: Budget | None
+    correlation: str
+    traceparent: str
+    metadata: Mapping[str, str]
+    """Metadata that the producer of the turn's message has sent along."""
+    speaker: str
+    """Id of the user who has sent the message; '' when the message names no user."""
+    at: int
+    """Time at which the message entered the inbound stream, in ms."""
+
+    def after_step(self, tokens: int, usd: float) -> "CurrentTurn":
+        """A copy that counts one step more, which has used this much."""
+        return replace(self, steps=self.steps + 1, tokens=self.tokens + tokens, usd=self.usd + usd)
+
+
+def current_turn(task: TaskHeader, arrived: Arrived) -> CurrentTurn:
+    """The turn under way. Its counters begin again with the task's last user message, or with a redrive."""
+    if not arrived.users:
+        used = CurrentTurn(
+            task.turn_steps,
+            task.turn_tokens,
+            task.turn_usd,
+            task.budget,
+            task.correlation,
+            task.traceparent,
+            task.metadata,
+            task.speaker,
+            task.turn_at,
+        )
+        if not arrived.redrives:
+            return used
+        return replace(used, steps=0, tokens=0, usd=0.0, at=arrived.redrives[-1].at)
+    mail = arrived.users[-1]
+    last = mail.message
+    at = int(mail.entry_id.split("-")[0])
+    return CurrentTurn(
+        steps=0,
+        tokens=0,
+        usd=0.0,
+        budget=last.budget,
+        correlation=last.message_id or "",
+        traceparent=last.traceparent or "",
+        metadata=last.metadata,
+        speaker=last.user_id or "",
+        at=at,
+    )
+
+
+def exceeded_by(budget: Budget | None, tokens: int, usd: float, steps: int) -> bool:
+    """Whether a turn that has used this much may not go on."""
+    if budget is None:
+        return False
+    return (
+        (budget.tokens is not None and tokens >= budget.tokens)
+        or (budget.usd is not None and usd >= budget.usd)
+        or (budget.steps is not None and steps >= budget.steps)
+    )
+
+
+def remaining(budget: Budget | None, tokens: int, usd: float, steps: int) -> Budget | None:
+    """The rest of a turn's budget."""
+    if budget is None:
+        return None
+    return Budget(
+        tokens=None if budget.tokens is None else max(0, budget.tokens - tokens),
+        usd=None if budget.usd is None else max(0.0, budget.usd - usd),
+        steps=None if budget.steps is None else max(0, budget.steps - steps),
+    )

@@ -1,0 +1,188 @@
+"""Writes each plan into its handling's commit: one function a plan, in one table."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from types import MappingProxyType
+from typing import Any
+
+from pentad.contracts.events import TaskStatusEvent
+from pentad.contracts.ids import rfc3339
+from pentad.contracts.records import StepRecord
+from pentad.services.task_runner.answer_writer import complete, tell
+from pentad.services.task_runner.domain.own_tools import answer_of
+from pentad.services.task_runner.domain.plan import (
+    Answered,
+    End,
+    Enqueue,
+    Finish,
+    Hold,
+    Idle,
+    Pause,
+    Plan,
+    Reopen,
+    Resume,
+    Stale,
+    Start,
+    StillPaused,
+)
+from pentad.services.task_runner.domain.result_in_prompt import KeptResults
+from pentad.services.task_runner.step_writer import Spent, StepWriter
+from pentad.shared import metrics
+from pentad.shared.immutable import immutable
+
+PAUSED = "paused"
+"""The reason of a task's waiting that a person has paused."""
+_ACTIVE = "active"
+
+
+@immutable
+class Materials:
+    """Data that a plan is written from, beside the task's header and mail."""
+
+    transcript: Sequence[bytes] = ()
+    """The committed messages, as the model is sent them."""
+    results: KeptResults = field(default_factory=dict)
+    """The results that have come, by their calls."""
+    last_record: StepRecord | None = None
+    """Record of the task's last step; read for `Finish` alone."""
+
+
+def _idle(writer: StepWriter, plan: Idle, _: Materials) -> None:
+    """Leave everything as it is, except mail that is not needed any more."""
+    writer.postpone(plan.spent)
+
+
+def _reopen(writer: StepWriter, plan: Reopen, _: Materials) -> None:
+    """Begin again with messages that the end had left: their turn is the next handling's."""
+    writer.restart()
+    writer.postpone()
+    writer.commit.set(writer.keys.header, status="active", reason="")
+    writer.commit.stamp(writer.keys.header, "updated")
+    if plan.deadline:
+        writer.commit.set(writer.keys.header, deadline=plan.deadline)
+        writer.commit.due(writer.keys, "deadline", plan.deadline)
+    writer.commit.rewake()
+
+
+def _finish(writer: StepWriter, plan: Finish, materials: Materials) -> None:
+    """The task completes with its summary, unless a message has come since; its calls have their results."""
+    writer.append_mail(plan.closed, materials.results)
+    said_in = materials.last_record
+    assert said_in is not None, "a task that finishes has made a step"
+    answer = answer_of(materials.transcript, plan.call)
+    writer.set_header(open="")
+    by = {"model": said_in.manifest.model, "model_id": said_in.manifest.model_id}
+    by |= {"finish_reason": said_in.finish_reason}
+    tell(writer, said_in.step, said_in.attempt, answer, by)
+    writer.commit.untimer(writer.keys, "timeout")
+    writer.spent = Spent(finish_reason=said_in.finish_reason)
+    complete(writer, answer, "answered", plan.mode)
+
+
+def _pause(writer: StepWriter, plan: Pause, materials: Materials) -> None:
+    """Write the results down; then wait for a person."""
+    writer.append_mail(plan.closed, materials.results)
+    writer.use_redrives()
+    writer.set_header(status="waiting", reason=plan.reason, open="", fails=0)
+    writer.commit.untimer(writer.keys, "timeout", "retry")
+    writer.wait_for_person(plan.reason)
+
+
+def _end(writer: StepWriter, plan: End, materials: Materials) -> None:
+    """The task ends without an answer."""
+    writer.append_mail(plan.closed, materials.results)
+    if plan.status == "cancelled":
+        writer.use_redrives()
+    writer.set_header()
+    writer.end(plan.status, plan.mode, plan.reason, plan.detail)
+
+
+def _hold(writer: StepWriter, _: Hold, __: Materials) -> None:
+    """Wait until a person resumes the task. Nothing of the step under way is kept; all mail stays where it is."""
+    was = (writer.task.reason if writer.task.waits else "") or _ACTIVE
+    writer.keep_mail()
+    header = writer.keys.header
+    writer.commit.set(header, status="waiting", reason=PAUSED, paused=was, fails=0, retry_since=0)
+    writer.commit.set(header, paused_mail=writer.arrived.user_number)
+    writer.commit.stamp(header, "updated")
+    writer.commit.untimer(writer.keys, "retry")
+    writer.wait_for_person(PAUSED)
+
+
+def _resume(writer: StepWriter, _: Resume, __: Materials) -> None:
+    """Go on where the task was paused, with the mail that has come meanwhile."""
+    was = writer.task.paused
+    writer.postpone()
+    writer.commit.unset(writer.keys.header, "paused", "paused_mail")
+    writer.commit.rewake()
+    if was == _ACTIVE:
+        if writer.task.queued:
+            writer.set_pending()
+        else:
+            writer.set_active("resumed")
+        return
+    writer.commit.set(writer.keys.header, status="waiting", reason=was)
+    writer.commit.stamp(writer.keys.header, "updated")
+    writer.wait_for_person(was)
+
+
+def _still_paused(writer: StepWriter, _: StillPaused, __: Materials) -> None:
+    """A message waits in the mailbox of a paused task: its sender is told so."""
+    writer.postpone()
+    writer.commit.set(writer.keys.header, status="waiting", paused_mail=writer.arrived.user_number)
+    writer.commit.stamp(writer.keys.header, "updated")
+    writer.emit(TaskStatusEvent, status="waiting", reason=PAUSED)
+    writer.commit.timer(writer.keys, "stale", writer.limits.stale_ms)
+
+
+def _answered(writer: StepWriter, _: Answered, __: Materials) -> None:
+    """The person has spoken; tools are still under way. The message waits for their results."""
+    writer.postpone()
+    writer.set_active("tools are still under way")
+
+
+def _stale(writer: StepWriter, _: Stale, __: Materials) -> None:
+    """Ask the person whether the task is still wanted. All stays as it is; a message goes on with it."""
+    task = writer.task
+    writer.postpone()
+    writer.commit.set(writer.keys.header, status="stale", reason=task.reason if task.waits else "")
+    writer.commit.tallies.count(metrics.tasks.labels("stale"))
+    ends = f"; else it ends at {rfc3339(task.waiting_at + writer.limits.wait_ttl_ms)}" if task.waits else ""
+    how = "resume it" if task.paused else "send it a message"
+    text = f"nothing has happened since {rfc3339(task.updated)}: is this still wanted? To go on, {how}{ends}"
+    writer.emit(TaskStatusEvent, status="stale", reason=text)
+
+
+def _enqueue(writer: StepWriter, _: Enqueue, __: Materials) -> None:
+    """Others are active: wait until the task gets a place. All mail stays where it is."""
+    writer.postpone()
+    writer.set_pending()
+
+
+def _start(writer: StepWriter, _: Start, __: Materials) -> None:
+    """The task has got its place. Calls that are still under way have their time from now on."""
+    writer.postpone()
+    writer.set_active("a place is free")
+    if writer.task.open:
+        writer.commit.stamp(writer.keys.header, "asked_at")
+        writer.commit.timer(writer.keys, "timeout", writer.limits.step_timeout_ms)
+    writer.commit.rewake()
+
+
+WRITES: Mapping[type[Plan], Callable[[StepWriter, Any, Materials], None]] = MappingProxyType(
+    {
+        Answered: _answered,
+        End: _end,
+        Enqueue: _enqueue,
+        Finish: _finish,
+        Hold: _hold,
+        Idle: _idle,
+        Pause: _pause,
+        Reopen: _reopen,
+        Resume: _resume,
+        Stale: _stale,
+        Start: _start,
+        StillPaused: _still_paused,
+    }
+)
+"""Writers by plan. `AskModel`, `CallAgain` and `GiveAway` are not here: they first ask a model or read other actors."""

@@ -1,0 +1,193 @@
+"""A child's side of the conversation: runs calls as tasks or in threads and answers each once."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context, copy_context
+from inspect import isawaitable
+from typing import Any, cast
+
+from pentad.contracts.tools import OutcomeKind
+from pentad.services.tool_worker.children.tool_frames import Frame, FrameWriter, Unpacker, context_from
+from pentad.services.tool_worker.children.tool_output import flush_call_output, output_context
+from pentad.services.tool_worker.domain import RESULT_LIMIT
+from pentad.shared.clipping import clip, said_by
+from pentad.shared.plugins.context import ToolContext
+from pentad.shared.plugins.definition import ToolDefinition
+from pentad.shared.plugins.errors import InvalidArguments, UnusableResult
+from pentad.shared.plugins.results import clean, result_text
+from pentad.shared.settings import take_into_environment
+
+MAX_BACKLOG = 1 << 20
+"""Bytes waiting for the worker beyond which progress is dropped."""
+MAX_UNSENT = 1_000
+"""Progress messages of a tool that holds the loop; more are dropped."""
+MAX_PROGRESS = 4_000
+"""Characters of one progress message."""
+
+
+MAX_RESULT = 16 << 20
+"""Characters of a result."""
+_LONGEST_CHARACTER = 4
+"""Bytes of UTF-8."""
+_MAX_ERROR = 4_000
+
+Answer = tuple[OutcomeKind, str]
+"""``ok`` and the result, or another kind and the reason."""
+
+_log = logging.getLogger("pentad.tools")
+
+
+class CallServer(asyncio.Protocol):
+    """Serves the worker until it says stop or hangs up."""
+
+    def __init__(self, tools: Mapping[str, ToolDefinition], threads: int) -> None:
+        self._tools = tools
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="tool")
+        self._tasks: dict[int, asyncio.Task[Answer]] = {}
+        self._threaded: set[int] = set()
+        self._unpacker = Unpacker()
+        self._unsent = 0
+
+    @property
+    def hangs(self) -> bool:
+        """Whether a thread is still busy."""
+        return bool(self._threaded)
+
+    async def serve(self, connection: socket.socket) -> None:
+        """Answers frames until the end. Tasks that still run are for the caller to cancel."""
+        self._loop = asyncio.get_running_loop()
+        self._over = self._loop.create_future()
+        await self._loop.create_unix_connection(lambda: self, sock=connection)
+        await self._over
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._outbox.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Here and not after the connecting: what the worker has sent meanwhile is read first.
+        self._outbox = FrameWriter(self._loop, cast(asyncio.Transport, transport))
+
+    def data_received(self, data: bytes) -> None:
+        for frame in self._unpacker.feed(data):
+            self._read_frame(frame)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._finish()
+
+    def _finish(self) -> None:
+        if not self._over.done():
+            self._over.set_result(None)
+
+    def _read_frame(self, frame: Frame) -> None:
+        match frame[0]:
+            case "call":
+                self._call(*frame[1:])
+            case "ping":
+                self._outbox.send(["pong", frame[1]])
+            case "cancel":
+                self._cancel(frame[1])
+            case "env":
+                take_into_environment(frame[1])
+            case "stop":
+                self._finish()
+
+    def _call(self, number: int, tool: str, args: dict[str, Any], told: list[Any]) -> None:
+        definition = self._tools.get(tool)
+        if definition is None:  # the plugin's file changed after the worker had started
+            self._answer(number, ("error", f"tool {tool!r} is gone from its plugin: restart the tool-worker"))
+            return
+        context = context_from(told, lambda text, fraction: self._progress(number, text, fraction))
+        own = output_context(tool, context)
+        if definition.is_async:
+            work = _on_loop(definition, lambda: definition.function(**definition.bind(args, context)))
+            self._start(number, work, own)
+        else:
+            self._threaded.add(number)
+            self._threads.submit(own.run, self._in_thread, number, definition, args, context)
+
+    def _start(self, number: int, work: Any, own: Context) -> None:
+        task = self._tasks[number] = self._loop.create_task(work, context=own)
+        task.add_done_callback(lambda done: self._answer(number, _answer_of(done)))
+
+    def _in_thread(self, number: int, definition: ToolDefinition, args: dict[str, Any], context: ToolContext) -> None:
+        """Runs a plain function; one that returns an awaitable goes on on the loop."""
+        try:
+            value = definition.function(**definition.bind(args, context))
+            if isawaitable(value):
+                self._loop.call_soon_threadsafe(self._go_on, number, definition, value, copy_context())
+                return
+            answer = success(definition.spec.name, value)
+        except BaseException as error:  # as in _on_loop
+            answer = failure(definition.spec.name, error)
+        flush_call_output()
+        self._loop.call_soon_threadsafe(self._answer, number, answer)
+
+    def _go_on(self, number: int, definition: ToolDefinition, value: Awaitable[Any], own: Context) -> None:
+        self._threaded.discard(number)
+        self._start(number, _on_loop(definition, lambda: value), own)
+
+    def _cancel(self, number: int) -> None:
+        """Cancels a task; a thread cannot be stopped and answers when it ends."""
+        if task := self._tasks.get(number):
+            task.cancel()
+
+    def _progress(self, number: int, text: str, fraction: float | None) -> None:
+        """From the loop or any thread; arrives before the answer."""
+        if self._unsent < MAX_UNSENT:
+            self._unsent += 1
+            frame = ["progress", number, clean(text[:MAX_PROGRESS]), fraction]
+            self._loop.call_soon_threadsafe(self._send_progress, frame)
+
+    def _send_progress(self, frame: Frame) -> None:
+        self._unsent = max(0, self._unsent - 1)  # threads add without a lock: it may drift
+        if self._outbox.backlog < MAX_BACKLOG:
+            self._outbox.send(frame)
+
+    def _answer(self, number: int, answer: Answer) -> None:
+        self._tasks.pop(number, None)
+        self._threaded.discard(number)
+        self._outbox.send(["done", number, *answer])
+
+
+async def _on_loop(definition: ToolDefinition, work: Callable[[], Awaitable[Any]]) -> Answer:
+    try:
+        return success(definition.spec.name, await work())
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:  # sys.exit() in a tool must not end the process
+        return failure(definition.spec.name, error)
+    finally:
+        flush_call_output()
+
+
+def _answer_of(task: asyncio.Task[Answer]) -> Answer:
+    return ("cancelled", "it was cancelled") if task.cancelled() else task.result()
+
+
+def success(tool: str, value: Any) -> Answer:
+    """The answer of a tool that returned. Raises ``UnusableResult``.
+
+    Of what is too long to be kept the worker gets so much that it sees that: it reads an answer in its event loop.
+    """
+    text = result_text(tool, value)
+    if len(text) > MAX_RESULT:
+        raise UnusableResult(
+            f"tool {tool!r} returned {len(text):,} characters, the limit is {MAX_RESULT:,}: "
+            "store it and return where it is"
+        )
+    return "ok", clip(text, RESULT_LIMIT + _LONGEST_CHARACTER)
+
+
+def failure(tool: str, error: BaseException) -> Answer:
+    """The answer of a tool that raised. The traceback goes to the log, for whoever wrote the tool."""
+    if isinstance(error, InvalidArguments | UnusableResult):
+        return "error", _cut(said_by(error))
+    _log.warning("tool %s failed", tool, exc_info=error)
+    told = f"{type(error).__name__}: {said_by(error)}".removesuffix(": ")
+    return "error", _cut(f"tool {tool!r} failed: {told}")
+
+
+def _cut(text: str) -> str:
+    return clean(text if len(text) <= _MAX_ERROR else text[:_MAX_ERROR] + "...")
