@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from pentad.shared.addresses import is_loopback
 from pentad.shared.embedded.data_dir import LOCK
 from pentad.shared.embedded.operator_key import OPERATOR_KEY
 from pentad.shared.private_files import NotPrivateError, PrivateFolder
-from pentad.shared.settings import is_loopback
 
 _NAME = "gateway.url"
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 from pentad.errors import ClientError, GatewayUnreachable, NotAuthorized, Refused
-from pentad.shared.settings import is_loopback
+from pentad.shared.addresses import is_loopback
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection

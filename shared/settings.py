@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -21,10 +20,9 @@ from pydantic import (
 from pentad.contracts.dates import zone_of
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.models import ThinkTagsHabit, is_model_key_name
+from pentad.shared.addresses import check_redis_url, read_http_url
 from pentad.shared.env_file import read_env_file
 from pentad.shared.errors import SettingsError
-from pentad.shared.http_url import read_http_url
-from pentad.shared.redis_url import check_redis_url
 
 _PREFIX = "PENTAD_"
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?|https?://\[[0-9A-Fa-f:]{2,45}\](:[0-9]{1,5})?")
@@ -392,14 +390,6 @@ def parse_key_hosts(text: str) -> tuple[tuple[str, str], ...]:
             )
         pairs.append((name, server))
     return tuple(pairs)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address to listen on can only be reached from this machine."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def load_settings(environment: Mapping[str, str] | None = None, **overrides: Any) -> Settings:

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 from pentad.address import address_for, admin_address_for
 from pentad.client import Agent
 from pentad.feed import Notice
-from pentad.shared.settings import Settings, is_loopback
+from pentad.shared.addresses import is_loopback
+from pentad.shared.settings import Settings
 
 T = TypeVar("T")
 

@@ -44,6 +44,7 @@ from pentad.services.gateway.tasks.turn_follower import TurnFollower
 from pentad.services.gateway.tasks.turn_stream import TurnStreams
 from pentad.services.gateway.tasks.websocket import Commands, WebSockets
 from pentad.shared.actors.actors import Actors
+from pentad.shared.addresses import is_loopback
 from pentad.shared.embedder.embedder import make_embedder
 from pentad.shared.errors import OutageError, SettingsError
 from pentad.shared.events.relay import Relay
@@ -63,7 +64,7 @@ from pentad.shared.service.listening import DEFAULT_PORTS
 from pentad.shared.service.port import RunnableService
 from pentad.shared.service.run import metrics_keys_of
 from pentad.shared.service.signals import cancel_and_wait
-from pentad.shared.settings import Settings, is_loopback
+from pentad.shared.settings import Settings
 from pentad.shared.store.admission import agree, keep_watching
 from pentad.shared.store.store import Store
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from pentad.contracts.streams import Service
+from pentad.shared.addresses import is_loopback
 from pentad.shared.embedded.operator_key import with_operator_key
 from pentad.shared.errors import PentadError, SettingsError
 from pentad.shared.presence.loop_holds import watch_loop
@@ -22,7 +23,7 @@ from pentad.shared.service.listening import DEFAULT_PORTS, Listening
 from pentad.shared.service.options import Options, add_serve_options
 from pentad.shared.service.port import Announcing, RunnableService
 from pentad.shared.service.signals import Stop, StopAskedError, cancel_and_wait, run_loop
-from pentad.shared.settings import Settings, is_loopback, load_settings
+from pentad.shared.settings import Settings, load_settings
 from pentad.shared.telemetry import chosen_form, configure_logging
 
 log = logging.getLogger(__name__)

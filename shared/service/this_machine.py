@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 from urllib.parse import urlsplit
 
-from pentad.shared.settings import is_loopback
+from pentad.shared.addresses import is_loopback
 
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 """How an address ends that names the port which its scheme means anyway."""

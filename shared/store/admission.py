@@ -6,9 +6,9 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
+from pentad.shared.addresses import redis_files
 from pentad.shared.errors import OutageError, SettingsError
 from pentad.shared.keys import CLUSTER, PROBE
-from pentad.shared.redis_url import files_of
 from pentad.shared.store.server import advice, look, refusal_at_start, unfit
 from pentad.shared.store.store import Store, guarded
 from pentad.shared.throttled_log import ThrottledLog
@@ -42,7 +42,7 @@ async def admit(store: Store, who: str) -> None:
 
 
 def _find_files(url: str) -> None:
-    for option, path in files_of(url).items():
+    for option, path in redis_files(url).items():
         if not Path(path).exists():
             raise SettingsError(f"REDIS_URL is wrong: its option {option} names {path}, which is not there")
 
