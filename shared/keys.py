@@ -25,6 +25,9 @@ REDRIVEN_TTL_S = 366 * DAY_S
 ERASED_TTL_S = 400 * DAY_S
 """How long it is known that something was erased: longer than any dead letter of that time is kept, or any guard."""
 
+SMALL_EVENT = 4096
+"""Bytes of an event that counts as one of ``PENTAD_EVENTS_MAXLEN``: all together may have that many times these."""
+
 PREFIX = "pentad:"
 """Begins every key: what an ACL has to allow is ``~pentad:*``."""
 INSTRUCTIONS_PUBLISHED = "pentad:instructions:published"
@@ -77,6 +80,11 @@ PROBE = "pentad:probe"
 """Never written. Its removal, which changes nothing, asks whether the server takes writes."""
 CLUSTER = "pentad:cluster"
 """Hash of facts that every process must agree on: the number of shards."""
+
+
+def events_kept(maxlen: int, size: int) -> int:
+    """Return how many events a session keeps once one of ``size`` bytes is added: fewer the larger it is, at least it."""
+    return maxlen if size <= SMALL_EVENT else 1 + maxlen * SMALL_EVENT // size
 
 
 def model_places(model: str) -> tuple[str, str, str]:

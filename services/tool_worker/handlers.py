@@ -18,7 +18,7 @@ from pentad.services.tool_worker.invocation import ToolInvocation
 from pentad.services.tool_worker.progress import Progress
 from pentad.services.tool_worker.sources import ToolSource, ToolSources
 from pentad.shared import metrics
-from pentad.shared.cancelling import cancel_all
+from pentad.shared.event_loop import cancel_all
 from pentad.shared.events.ephemeral import EphemeralEvents
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import SessionKeys, TaskKeys

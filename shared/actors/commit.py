@@ -8,15 +8,16 @@ from pentad.contracts.envelope import Contract
 from pentad.contracts.streams import EVENTS, SESSION_WAKE, TASK_WAKE, Stream
 from pentad.shared import metrics
 from pentad.shared.counting import Counter, Histogram
-from pentad.shared.kept_events import SMALL_EVENT, most_events
 from pentad.shared.keys import (
     DAY_S,
     DEDUP_TTL_S,
+    SMALL_EVENT,
     SessionKeys,
     TaskKeys,
     bell,
     dedup,
     erased_user,
+    events_kept,
     load,
     places,
     session_index,
@@ -234,7 +235,7 @@ class Commit:
         data = event if isinstance(event, bytes) else event.to_json()
         self.tallies.count(metrics.published.labels(EVENTS.name, type(event).__name__))
         events = session.events
-        maxlen = self._maxlen if len(data) <= SMALL_EVENT else most_events(self._maxlen, len(data))
+        maxlen = self._maxlen if len(data) <= SMALL_EVENT else events_kept(self._maxlen, len(data))
         self.operations += ("event", self._k(events, "s"), data, maxlen, self._ttl)
         self._ring(session, events)
 
@@ -242,7 +243,7 @@ class Commit:
         """The last deltas of a step: with the commit, so that nothing of the step comes after its end."""
         self.tallies.count(metrics.published.labels(EVENTS.name, kind.__name__))
         events = session.events
-        maxlen = self._maxlen if len(data) <= SMALL_EVENT else most_events(self._maxlen, len(data))
+        maxlen = self._maxlen if len(data) <= SMALL_EVENT else events_kept(self._maxlen, len(data))
         self.operations += ("delta", self._k(events, "s"), data, maxlen, self._ttl, summary)
         self._ring(session, events)
 

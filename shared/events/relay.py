@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 
-from pentad.shared.cancelling import cancel_all
+from pentad.shared.event_loop import cancel_all
 from pentad.shared.events.feed import START, Listener, SessionEvents
 from pentad.shared.keys import PROBE, SessionKeys, bell
 from pentad.shared.store.refusals import is_outage, said

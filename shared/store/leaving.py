@@ -7,8 +7,8 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError
+from pentad.shared.event_loop import cancel_all
 from pentad.shared.store.store import Store
 
 log = logging.getLogger(__name__)

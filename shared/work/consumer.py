@@ -14,8 +14,8 @@ from typing import Any
 
 from pentad.contracts.streams import Stream
 from pentad.shared import metrics
-from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError, PoisonError
+from pentad.shared.event_loop import cancel_all
 from pentad.shared.passing_failures import passes
 from pentad.shared.store.leaving import leave
 from pentad.shared.store.refusals import is_outage

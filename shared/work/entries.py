@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pentad.shared import metrics
-from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError, PoisonError
+from pentad.shared.event_loop import cancel_all
 from pentad.shared.passing_failures import passes
 from pentad.shared.store.beating import beat_s, keep_beating
 from pentad.shared.store.store import Argument, Store

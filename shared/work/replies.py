@@ -12,13 +12,12 @@ from typing import Any, Generic, TypeVar
 from redis.exceptions import RedisError
 
 from pentad.contracts.streams import Stream
-from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError
+from pentad.shared.event_loop import cancel_all, turn_after
 from pentad.shared.random_hex import random_hex
 from pentad.shared.store.store import Store
 from pentad.shared.store.wire import Wire
 from pentad.shared.throttled_log import ThrottledLog
-from pentad.shared.time_slices import turn_after
 from pentad.shared.work.entry import data_of
 
 R = TypeVar("R")

@@ -15,8 +15,8 @@ from pentad.contracts.streams import INBOUND
 from pentad.services.gateway.edge.problems import ProblemError, busy, doubtful
 from pentad.services.gateway.tasks.patience import persist
 from pentad.shared import metrics
-from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError, RefusedWriteError
+from pentad.shared.event_loop import cancel_all
 from pentad.shared.immutable import immutable
 from pentad.shared.inbound.arrival import another_message, message_digest
 from pentad.shared.inbound.backlog import UnusableError

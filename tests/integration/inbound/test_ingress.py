@@ -14,8 +14,8 @@ from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.ids import shard_of
 from pentad.contracts.streams import EVENTS, INBOUND, INBOUND_DEAD
 from pentad.shared.actors.mail import read_session_mail
-from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError
+from pentad.shared.event_loop import cancel_all
 from pentad.shared.inbound import ingress as inbound
 from pentad.shared.inbound.arrival import message_digest
 from pentad.shared.inbound.fast_path import Source

@@ -3,7 +3,7 @@
 import asyncio
 
 from pentad.doctor.diagnosis import diagnose
-from pentad.shared.cancelling import cancel_all
+from pentad.shared.event_loop import cancel_all
 from pentad.shared.keys import IN_USE
 from pentad.shared.presence.in_use import ModelInUse, keep_announcing
 from pentad.shared.store.store import Store

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from pentad.shared.cancelling import cancel_all
+from pentad.shared.event_loop import cancel_all
 from pentad.shared.keys import MEMORY_WAITS
 from pentad.shared.presence.memory_waits import keep_telling_wait, memory_wait
 from pentad.shared.store.store import Store
