@@ -83,7 +83,7 @@ CLUSTER = "pentad:cluster"
 
 
 def events_kept(maxlen: int, size: int) -> int:
-    """Return how many events a session keeps once one of ``size`` bytes is added: fewer the larger it is, at least it."""
+    """Return how many events a session keeps once one of ``size`` bytes is added: fewer the larger it is."""
     return maxlen if size <= SMALL_EVENT else 1 + maxlen * SMALL_EVENT // size
 
 

@@ -45,7 +45,7 @@ from pentad.shared.service.background import Background
 from pentad.shared.service.consuming import EntryService
 from pentad.shared.service.process_models import ProcessModels
 from pentad.shared.settings import Settings
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 from pentad.shared.work.consumer import Consumer
 from pentad.shared.work.entry import Entry
 

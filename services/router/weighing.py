@@ -20,7 +20,7 @@ from pentad.shared.embedder.vectors import Requester
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import SessionKeys
 from pentad.shared.models.ports import ModelFailed
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 _say = ThrottledLog(logging.getLogger(__name__))
 

@@ -8,7 +8,7 @@ from pentad.contracts.ids import rfc3339
 from pentad.services.task_runner.step_writer import StepWriter
 from pentad.services.task_runner.tool_calls import RequestedCall
 from pentad.shared.events.ephemeral import EphemeralEvents
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 _say = ThrottledLog(logging.getLogger(__name__))
 

@@ -7,7 +7,6 @@ from typing import Literal
 from pentad.contracts.envelope import Contract
 from pentad.contracts.streams import EVENTS, SESSION_WAKE, TASK_WAKE, Stream
 from pentad.shared import metrics
-from pentad.shared.counting import Counter, Histogram
 from pentad.shared.keys import (
     DAY_S,
     DEDUP_TTL_S,
@@ -26,6 +25,7 @@ from pentad.shared.keys import (
     timers,
 )
 from pentad.shared.kinds import MailKind, TimerKind
+from pentad.shared.metrics import Counter, Histogram
 from pentad.shared.store.store import Argument
 
 _OLDEST_MS = 365 * DAY_S * 1000

@@ -17,7 +17,7 @@ from pentad.shared.events.feed import START, Listener, SessionEvents
 from pentad.shared.keys import PROBE, SessionKeys, bell
 from pentad.shared.store.refusals import is_outage, said
 from pentad.shared.store.wire import Wire
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 _say = ThrottledLog(logging.getLogger(__name__))
 

@@ -43,7 +43,7 @@ from pentad.shared.store.leaving import leave
 from pentad.shared.store.redis_replies import Heard
 from pentad.shared.store.refusals import is_outage
 from pentad.shared.store.store import Argument, Command, Store
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 from pentad.shared.work.broker import ensure_group
 
 

@@ -13,7 +13,7 @@ from pentad.shared.instructions.instruction_list import all_instructions
 from pentad.shared.presence.published import INSTRUCTIONS
 from pentad.shared.registries.registrations import REGISTERED_INSTRUCTIONS, Registered
 from pentad.shared.store.store import Store
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 _EVERY_S = 1.0
 _MIN_LOOKUP_INTERVAL_S = 0.2

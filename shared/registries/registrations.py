@@ -18,7 +18,7 @@ from pentad.shared.immutable import immutable
 from pentad.shared.instructions.instruction_list import check_schema
 from pentad.shared.keys import INSTRUCTIONS_REGISTRY, MODELS_REGISTRY, VERSION
 from pentad.shared.store.store import Argument, Store
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 log = logging.getLogger(__name__)
 

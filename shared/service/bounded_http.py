@@ -9,7 +9,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from pentad.shared.service.bounded_websocket import BoundedWebSocket
 from pentad.shared.service.connections import Connections, Patience
 from pentad.shared.service.problem_document import last_answer
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 HEAD_LIMIT = 1 << 16
 """Bytes of a request's head; likewise of what a body has besides its data, trailers above all."""

@@ -11,7 +11,7 @@ from websockets.server import ServerProtocol
 
 from pentad.shared.service.connections import Connections, Patience
 from pentad.shared.service.problem_document import MEDIA_TYPE, last_answer, problem_document
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 _MOST_CORKED = 1 << 16  # bytes
 

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Protocol
 
 from pentad.shared.immutable import immutable
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 _SHARE_OF_FILES = 2
 """One in so many of the files that the process may open is for connections; others are for Redis, models, stores."""

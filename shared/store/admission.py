@@ -11,7 +11,7 @@ from pentad.shared.errors import OutageError, SettingsError
 from pentad.shared.keys import CLUSTER, PROBE
 from pentad.shared.store.server import advice, look, refusal_at_start, unfit
 from pentad.shared.store.store import Store, guarded
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 
 async def agree(store: Store, shards: int) -> None:

@@ -9,7 +9,7 @@ from redis.exceptions import ResponseError
 
 from pentad.shared.errors import OutageError
 from pentad.shared.store.store import Store
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 _say = ThrottledLog(logging.getLogger(__name__))
 

@@ -22,7 +22,7 @@ from pentad.shared.store.refusals import is_outage, said
 from pentad.shared.store.script import read_scripts
 from pentad.shared.store.trouble import Trouble, explained
 from pentad.shared.store.wire import Wire, Word, connect
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 log = logging.getLogger(__name__)
 P = ParamSpec("P")

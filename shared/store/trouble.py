@@ -10,7 +10,7 @@ from pentad.shared.keys import PREFIX
 from pentad.shared.store.key_kinds import strangers
 from pentad.shared.store.refusals import REFUSALS, refusal_of, said, text_of
 from pentad.shared.store.wire import Wire, Word
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 _say = ThrottledLog(logging.getLogger(__name__))
 _STANDS_S = 3.0

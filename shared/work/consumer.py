@@ -20,7 +20,7 @@ from pentad.shared.passing_failures import passes
 from pentad.shared.store.leaving import leave
 from pentad.shared.store.refusals import is_outage
 from pentad.shared.store.store import Store, guarded
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 from pentad.shared.work.broker import Batch, ensure_group, make_broker, subscribe
 from pentad.shared.work.entry import Done, Entry, data_of, reason_of
 from pentad.shared.work.failures import Failures

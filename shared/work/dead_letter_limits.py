@@ -10,7 +10,7 @@ from pentad.contracts.streams import DEAD, INBOUND_DEAD
 from pentad.shared.errors import OutageError
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 _say = ThrottledLog(logging.getLogger(__name__))
 

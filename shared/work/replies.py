@@ -17,7 +17,7 @@ from pentad.shared.event_loop import cancel_all, turn_after
 from pentad.shared.random_hex import random_hex
 from pentad.shared.store.store import Store
 from pentad.shared.store.wire import Wire
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 from pentad.shared.work.entry import data_of
 
 R = TypeVar("R")

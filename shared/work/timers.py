@@ -18,7 +18,7 @@ from pentad.shared.errors import OutageError
 from pentad.shared.keys import TaskKeys, task_parts, timers, timers_set
 from pentad.shared.kinds import TimerKind
 from pentad.shared.store.store import Argument, Store
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 log = logging.getLogger(__name__)
 _say = ThrottledLog(log)

@@ -23,7 +23,7 @@ from pentad.shared.inbound.backlog import UnusableError
 from pentad.shared.inbound.inbox import Inbox
 from pentad.shared.keys import SessionKeys
 from pentad.shared.store.store import Store, guarded
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 log = logging.getLogger(__name__)
 _say = ThrottledLog(log)

@@ -12,7 +12,7 @@ from tests.support.processes.system import MODULES
 
 
 def hurried(*constants: str) -> Sequence[str]:
-    """What launches it so: ``pentad.shared.throttled_log:EVERY_S=0.2`` and the like."""
+    """What launches it so: ``pentad.shared.telemetry:THROTTLE_S=0.2`` and the like."""
     return ("-m", __name__, *constants)
 
 
