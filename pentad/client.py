@@ -20,7 +20,7 @@ from pentad.memory_kinds import MemoryManager
 from pentad.observing import INTERVAL_S, Observed, Watching, alone, of_session, of_tenant, with_memory
 from pentad.rest import Rest
 from pentad.runs import run_to_its_end
-from pentad.shared.settings import client_settings
+from pentad.shared.command_settings import client_settings
 from pentad.text import said_in
 from pentad.transport import Address
 

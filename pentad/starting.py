@@ -10,6 +10,7 @@ from typing import Any
 
 from pentad.client import Agent
 from pentad.errors import ClientError
+from pentad.shared.command_settings import adopt_env_file, unknown_variables
 from pentad.shared.embedded.data_dir import DataDirLock
 from pentad.shared.embedded.operator_key import with_operator_key
 from pentad.shared.errors import SettingsError
@@ -21,7 +22,7 @@ from pentad.shared.service.listening import Listening
 from pentad.shared.service.options import Options
 from pentad.shared.service.port import RunnableService
 from pentad.shared.service.signals import Stop
-from pentad.shared.settings import Settings, adopt_env_file, load_settings, unknown_variables
+from pentad.shared.settings import Settings, load_settings
 from pentad.system import Roots, composition_root, run_all
 from pentad.transport import Address
 

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -21,27 +21,11 @@ from pentad.contracts.dates import zone_of
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.models import ThinkTagsHabit, is_model_key_name
 from pentad.shared.addresses import check_redis_url, read_http_url
-from pentad.shared.env_file import read_env_file
 from pentad.shared.errors import SettingsError
 
-_PREFIX = "PENTAD_"
+VARIABLE_PREFIX = "PENTAD_"
+"""Begins the names of the variables that only Pentad has."""
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?|https?://\[[0-9A-Fa-f:]{2,45}\](:[0-9]{1,5})?")
-_PREFIXES = ("LLM_", "EMBED_", "REDIS_", "QDRANT_", "NEO4J_", "TAVILY_")
-_OF_CLIENTS = ("PENTAD_URL", "PENTAD_API_KEY", "PENTAD_ADMIN_KEY", "PENTAD_DATA_DIR")
-_SECRETS_OF = {
-    "PENTAD_URL": ("PENTAD_API_KEY", "PENTAD_ADMIN_KEY"),
-    "LLM_BASE_URL": ("LLM_API_KEY",),
-    "EMBED_BASE_URL": ("EMBED_API_KEY",),
-    "QDRANT_URL": ("QDRANT_API_KEY",),
-    "NEO4J_URI": ("NEO4J_USERNAME", "NEO4J_PASSWORD"),
-}
-"""Each address that a `.env` may name, and the secrets that are sent there."""
-_KEYS = "_API_KEY"
-"""Ends the variables that a model's entry may name."""
-_NAMES_KEYS = frozenset({"PENTAD_MODELS", "PENTAD_KEY_HOSTS"})
-"""Variables that name others with keys."""
-_LIKE = 0.75
-"""How much of two names is the same when one is taken for the other misspelt."""
 _DAY_S = 86_400
 _SESSION_TTL_S = 30 * _DAY_S
 _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -324,6 +308,12 @@ class Settings(BaseModel):
         """The key of whoever collects metrics; None: there is none."""
         return self.pentad_metrics_key.get_secret_value() if self.pentad_metrics_key else None
 
+    def marked(self, *, withheld: frozenset[str], url_of_env_file: bool) -> Self:
+        """Return a copy that tells what of it the `.env` of a folder has decided."""
+        made = self.model_copy()
+        made._withheld, made._url_of_env_file = withheld, url_of_env_file
+        return made
+
     def without_gateway_secrets(self) -> Self:
         """The same for a service that is not the gateway, in a process with it: no key of the operator, of a tenant or
         of metrics."""
@@ -407,49 +397,6 @@ def load_settings(environment: Mapping[str, str] | None = None, **overrides: Any
         raise SettingsError("; ".join(_complaints(error))) from None
 
 
-def adopt_env_file(path: Path = Path(".env")) -> None:
-    """Make what stands in this file variables of this process, where they are not set. For what runs the services, not
-    for programs that only talk to them. Raises ``SettingsError``."""
-    for name, value in read_env_file(path).items():
-        os.environ.setdefault(name, value)
-
-
-def client_settings(**overrides: Any) -> Settings:
-    """What of the environment, and of ``.env``, says which gateway a client talks to. Raises ``SettingsError``."""
-    return _with_env_file({n: os.environ[n] for n in _OF_CLIENTS if n in os.environ}, _OF_CLIENTS, overrides)
-
-
-def command_settings(*, operator: bool = False, **overrides: Any) -> Settings:
-    """The settings of a command that runs no service: those of the environment, and of ``.env`` the variables of
-    clients alone. ``operator``: of ``.env`` all settings, for a command that looks at the stores themselves.
-
-    No other variable of ``.env`` is taken: no proxy, no module. Raises ``SettingsError``.
-    """
-    ours = {field.upper() for field in Settings.model_fields}
-    return _with_env_file(os.environ, ours if operator else _OF_CLIENTS, overrides)
-
-
-def _with_env_file(exported: Mapping[str, str], names: Collection[str], overrides: Mapping[str, Any]) -> Settings:
-    """The settings of a program that others' folders may be the working directory of.
-
-    Whoever wrote the folder's ``.env`` must not get what this user has exported: to an address that ``.env`` names,
-    only a secret of the same ``.env`` is sent.
-    """
-    file = {name: value for name, value in read_env_file(Path(".env")).items() if name in names}
-    given, withheld = {**file, **exported}, set()
-    for address, secrets in _SECRETS_OF.items():
-        if address in exported or not file.get(address) or overrides.get(address.lower()) is not None:
-            continue
-        for secret in secrets:
-            if exported.get(secret, "").strip():
-                given[secret] = file.get(secret, "")
-                withheld.update({secret} - file.keys())
-    settings = load_settings(given, **overrides)
-    settings._withheld = frozenset(withheld)
-    settings._url_of_env_file = "PENTAD_URL" in file and "PENTAD_URL" not in exported
-    return settings
-
-
 def model_key(variable: str, environment: Mapping[str, str] | None = None) -> str | None:
     """The key of a model, from the variable that its entry names; None when it is not set."""
     return (os.environ if environment is None else environment).get(variable, "").strip() or None
@@ -459,7 +406,7 @@ def check_tool_variable(name: str) -> None:
     """Raises ``ValueError`` for what no tool may be told: our own settings, and what is no variable's name."""
     if _VARIABLE.fullmatch(name) is None:
         raise ValueError(f"{name[:100]!r} is not the name of a variable: it has letters, digits and _")
-    if name.upper().startswith(_PREFIX) or name.lower() in Settings.model_fields:
+    if name.upper().startswith(VARIABLE_PREFIX) or name.lower() in Settings.model_fields:
         raise ValueError(f"{name[:100]} is Pentad's own and no tool's to see: give the tool a variable of its own")
 
 
@@ -474,37 +421,6 @@ def tool_environment(names: Iterable[str] = (), environment: Mapping[str, str] |
 def take_into_environment(told: Mapping[str, str]) -> None:
     """In a tool's process: what its tools have named is there from now on."""
     os.environ.update(told)
-
-
-def unknown_variables(environment: Mapping[str, str] | None = None) -> list[str]:
-    """A line for each variable that begins like one of ours, or nearly is one, and is none: it changes nothing, which
-    is easily missed. Names that others use are left alone where they are not near one of ours.
-    """
-    names = sorted(os.environ if environment is None else environment)
-    # The prefix says nothing of what was meant; PENTAD_REDIS_URL means REDIS_URL.
-    known = {name.upper().removeprefix(_PREFIX): name.upper() for name in Settings.model_fields}
-    lines = []
-    for name in names:
-        if name in known.values() or (name.endswith(_KEYS) and _NAMES_KEYS.intersection(names)):
-            continue
-        near = _nearest(name, known)
-        if near or name.startswith(_PREFIX):
-            advice = f"did you mean {near}?" if near else "docs/operate.md lists them"
-            lines.append(f"{name} is not a setting and is ignored: {advice}")
-    return lines
-
-
-def _nearest(name: str, known: Mapping[str, str]) -> str | None:
-    """The setting that this name probably means."""
-    from difflib import get_close_matches
-
-    ours = name.startswith(_PREFIX)
-    if not ours and not get_close_matches(name.partition("_")[0] + "_", (*_PREFIXES, _PREFIX), 1, cutoff=_LIKE):
-        return None
-    if ours:
-        near = get_close_matches(name.removeprefix(_PREFIX), known, 1, cutoff=0.7)
-        return known[near[0]] if near else None
-    return next(iter(get_close_matches(name, known.values(), 1, cutoff=_LIKE)), None)
 
 
 def _complaints(error: ValidationError) -> list[str]:

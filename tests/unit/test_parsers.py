@@ -40,9 +40,9 @@ from pentad.shared.actors.headers import read_integer, read_session, read_text
 from pentad.shared.actors.mail import read_session_mail
 from pentad.shared.addresses import check_redis_url, read_http_url
 from pentad.shared.clipping import clip, plain
+from pentad.shared.command_settings import read_env_file
 from pentad.shared.data_urls import without_bytes
 from pentad.shared.digests.task_digest import read_utterance
-from pentad.shared.env_file import read_env_file
 from pentad.shared.events.subscription import parse_cursor
 from pentad.shared.inbound.arrival import read_entry
 from pentad.shared.instructions.schema_check import schema_weight

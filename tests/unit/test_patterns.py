@@ -13,7 +13,7 @@ from pentad.contracts.commands import MAX_CONTENT
 from pentad.services.router.domain.control_words import MOST_CONTROL_CHARS
 from pentad.services.task_runner import prompt
 from pentad.services.tool_worker.children import voice
-from pentad.shared import env_file
+from pentad.shared import command_settings
 from pentad.shared.digests import wording
 from pentad.shared.models import offline_intents, offline_memory
 from pentad.shared.models.refusal import MAX_WORDS
@@ -30,7 +30,7 @@ LIMITS: Mapping[str, int] = {
     "pentad.services.router.domain.control_words": MOST_CONTROL_CHARS,
     "pentad.services.task_runner.prompt._NOT_IN_NAMES": prompt._NAME_LENGTH,
     "pentad.services.tool_worker.children.voice": voice._MOST,
-    "pentad.shared.env_file": env_file._MAX_FILE_BYTES,
+    "pentad.shared.command_settings": command_settings._MAX_FILE_BYTES,
     "pentad/cli/gateway.py": 128,
     "pentad.shared.digests": wording.MOST_CHARS,
     "pentad.shared.models.embeddings": splitting.LONGEST,
