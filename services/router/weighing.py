@@ -13,8 +13,15 @@ from pentad.services.router.domain.scoring import Weights
 from pentad.services.router.domain.weighing import is_continuation, weighed
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.session_header import SessionHeader
-from pentad.shared.digests.stored import digest_bytes, digest_of
-from pentad.shared.digests.task_digest import Sketch, TaskDigest, Utterance, read_utterance, sketch_of
+from pentad.shared.digests.task_digest import (
+    Sketch,
+    TaskDigest,
+    Utterance,
+    digest_bytes,
+    digest_of,
+    read_utterance,
+    sketch_of,
+)
 from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.vectors import Requester
 from pentad.shared.immutable import immutable

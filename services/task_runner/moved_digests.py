@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from pentad.services.task_runner.domain.giving_away import Line, spoken
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.session_header import SessionHeader
-from pentad.shared.digests.stored import digest_bytes, digest_of
-from pentad.shared.digests.task_digest import TaskDigest, read_utterance
+from pentad.shared.digests.task_digest import TaskDigest, digest_bytes, digest_of, read_utterance
 
 _TURNS = 64
 """Of what a task keeps, so much is read again: its first message, and the last turns."""

@@ -1,8 +1,8 @@
 """Writing a commit down: the operations of `scripts/commit.lua`, collected in order with their keys."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 from pentad.contracts.envelope import Contract
 from pentad.contracts.streams import EVENTS, SESSION_WAKE, TASK_WAKE, Stream
@@ -309,3 +309,24 @@ class Commit:
         self._write_all_fields()
         head: list[Argument] = [token, version, self.step_id, *known, group, wake_id, self.actor.actor, self.mode]
         return [*head, "".join(self._kinds), places, *self._checks, *self._arrival, *self.operations]
+
+
+class CommitEvents:
+    """Makes the envelopes of a commit's events."""
+
+    def __init__(self, commit: Commit, session: SessionKeys, at: str) -> None:
+        self.commit, self.session = commit, session
+        self.at = at
+        """When the events happen that are added from now on."""
+        self._count = 0
+
+    def stamp(self, why: Mapping[str, Any]) -> dict[str, Any]:
+        """The next event's envelope. ``why``: its task, what caused it and what bounds it."""
+        self._count += 1
+        return {
+            "event_id": f"{self.commit.step_id}.{self._count}",
+            "at": self.at,
+            "tenant_id": self.session.tenant,
+            "session_id": self.session.session,
+            **why,
+        }
