@@ -21,21 +21,35 @@ from typing import Any
 
 from redis.exceptions import RedisError, ResponseError
 
-from pentad.contracts.streams import INBOUND, SESSION_WAKE
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.events import ErrorEvent
+from pentad.contracts.streams import EVENTS, INBOUND, INBOUND_DEAD, SESSION_WAKE
 from pentad.shared import metrics
 from pentad.shared.actors.actors import count_wake_ups
+from pentad.shared.actors.erased_marks import entry_order, mark_at
 from pentad.shared.errors import OutageError
-from pentad.shared.inbound.arrival import MOST_ENTRY_BYTES, Arrival, fields_of, message_digest, read_entry, too_large
+from pentad.shared.inbound.arrival import (
+    MOST_ENTRY_BYTES,
+    Arrival,
+    another_message,
+    fields_of,
+    message_digest,
+    read_entry,
+    too_large,
+)
 from pentad.shared.inbound.fast_path import FastPath, Source
-from pentad.shared.inbound.unreadable import Refusing
 from pentad.shared.keys import (
     DEDUP_TTL_S,
     FIRST_ID,
     INBOUND_LEASE,
+    SessionKeys,
+    bell,
+    buried,
     dedup,
     erased_user,
     load,
     session_index,
+    told,
 )
 from pentad.shared.kinds import USER
 from pentad.shared.settings import Settings
@@ -45,6 +59,27 @@ from pentad.shared.store.refusals import is_outage
 from pentad.shared.store.store import Argument, Command, Store
 from pentad.shared.telemetry import ThrottledLog
 from pentad.shared.work.broker import ensure_group
+from pentad.shared.work.dead_letters import chain_of, count_letter, make_letter
+from pentad.shared.work.entry import printable
+
+log = logging.getLogger(__name__)
+_say = ThrottledLog(log)
+
+WAITING_LIMIT = 20_000
+"""Messages that may wait in one shard to be taken into a step, before the ingress stops copying."""
+_MOST_LEFT = WAITING_LIMIT
+"""Entries for full shards that are read past to reach those for others."""
+_GROUP = INBOUND.group or ""
+_BATCH = 128
+_READ_BYTES = 8 << 20
+"""Of what is read at once: behind so much no further entry is begun."""
+_FEW = 32
+"""Arrivals that are routed where they enter. When more come together this router is busy: then it only moves them, and
+all routers decide.
+"""
+_BLOCK_MS = 500
+_LOOK_S = 0.25
+"""How often a router that does not hold the ingress looks whether it has become free."""
 
 
 class NextEntry:
@@ -81,31 +116,12 @@ class NextEntry:
             asked.cancel()
 
 
-_say = ThrottledLog(logging.getLogger(__name__))
-
-WAITING_LIMIT = 20_000
-"""Messages that may wait in one shard to be taken into a step, before the ingress stops copying."""
-_MOST_LEFT = WAITING_LIMIT
-"""Entries for full shards that are read past to reach those for others."""
-_GROUP = INBOUND.group or ""
-_BATCH = 128
-_READ_BYTES = 8 << 20
-"""Of what is read at once: behind so much no further entry is begun."""
-_FEW = 32
-"""Arrivals that are routed where they enter. When more come together this router is busy: then it only moves them, and
-all routers decide.
-"""
-_BLOCK_MS = 500
-_LOOK_S = 0.25
-"""How often a router that does not hold the ingress looks whether it has become free."""
-
-
 class Ingress:
     """Every router runs one; the lease decides which of them works."""
 
     def __init__(self, store: Store, settings: Settings, at_once: FastPath | None = None) -> None:
         self._store, self._settings, self._at_once = store, settings, at_once
-        self._refusing = Refusing(store, settings)
+        self._refusing = RefusedEntries(store, settings)
         self._owner = token_hex(16)
         self._token = 0
         self._generation = ""
@@ -321,3 +337,72 @@ class Ingress:
         metrics.published.labels(SESSION_WAKE.name, USER).inc(outcomes.count(b"new"))
         count_wake_ups(SESSION_WAKE, woken)
         return len(outcomes)
+
+
+class RefusedEntries:
+    """Tells sessions of refused entries and sets these aside, each once.
+
+    Both writes are guarded by the id that the entry had first, so a repeat writes nothing.
+    """
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store, self._settings = store, settings
+
+    async def refuse(self, arrival: Arrival) -> None:
+        """Tell, and set aside; nothing is done with what was said in a session before it was erased."""
+        if arrival.session is not None and await self._is_erased(arrival.session, arrival.first_id):
+            return
+        if arrival.session is not None:
+            await self._tell(arrival.session, arrival)
+        session = arrival.session
+        letter = make_letter(
+            "entry",
+            INBOUND.key(),
+            arrival.first_id,
+            ((printable(name), value) for name, value in arrival.fields.items()),
+            reason=arrival.problem,
+            attempts=1,
+            at=arrival.at,
+            whom={"tenant_id": session.tenant, "session_id": session.session} if session is not None else {},
+            chain=chain_of(message=arrival.message_id),
+            clipped=arrival.cut,
+        )
+        keys = [buried(arrival.first_id), INBOUND_DEAD.key()]
+        if await self._store.run("dead_once", keys, [DEDUP_TTL_S, letter.to_json()]):
+            count_letter(INBOUND, "InboundMessage")
+            log.error("inbound entry %s was set aside: %s", arrival.first_id, arrival.problem)
+
+    async def refuse_text(self, arrival: Arrival) -> None:
+        """Refuse a message whose id was accepted with another text, or was until now."""
+        assert arrival.session is not None
+        assert arrival.message is not None
+        session = arrival.session
+        mark = await self._store.call("GET", dedup(session.shard, session.tenant, session.session, arrival.message_id))
+        accepted = (mark or b"").decode(errors="replace").partition(" ")[2] or "forgotten meanwhile"
+        await self.refuse(replace(arrival, problem=another_message(accepted, message_digest(arrival.message))))
+
+    async def _is_erased(self, session: SessionKeys, entry: str) -> bool:
+        mark = await mark_at(self._store, session.erased)
+        return mark is not None and entry_order(entry) <= entry_order(mark.entry)
+
+    async def _tell(self, session: SessionKeys, arrival: Arrival) -> None:
+        event = ErrorEvent(
+            event_id=f"e-{arrival.first_id}",
+            at=arrival.at,
+            tenant_id=session.tenant,
+            session_id=session.session,
+            causation_id=arrival.first_id,
+            code=ErrorCode.BAD_MESSAGE,
+            message=arrival.problem,
+            message_id=arrival.message_id,
+        )
+        guard = told(session.shard, session.tenant, session.session, f"refused:{arrival.first_id}")
+        args: list[Argument] = [
+            DEDUP_TTL_S,
+            event.to_json(),
+            self._settings.pentad_events_maxlen,
+            self._settings.pentad_events_ttl_s,
+            session.actor,
+        ]
+        done = await self._store.run("tell_once", [guard, session.events, bell(session.shard)], args)
+        metrics.published.labels(EVENTS.name, ErrorEvent.__name__).inc(done)

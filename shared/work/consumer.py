@@ -22,8 +22,8 @@ from pentad.shared.store.refusals import is_outage
 from pentad.shared.store.store import Store, guarded
 from pentad.shared.telemetry import ThrottledLog
 from pentad.shared.work.broker import Batch, ensure_group, make_broker, subscribe
+from pentad.shared.work.dead_letters import Failures
 from pentad.shared.work.entry import Done, Entry, data_of, reason_of
-from pentad.shared.work.failures import Failures
 from pentad.shared.work.handler import MAX_FAILURES, Handler
 from pentad.shared.work.intake import Intake, Slots
 

@@ -12,7 +12,7 @@ from pentad.doctor.findings import Finding
 from pentad.doctor.models import embedding_finding, model_findings
 from pentad.shared.models import sentence_transformer
 from pentad.shared.models.sentence_transformer import MODEL
-from pentad.shared.presence.in_use import ModelInUse
+from pentad.shared.presence.announcements import ModelInUse
 from pentad.shared.settings import Settings
 
 
