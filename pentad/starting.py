@@ -18,10 +18,9 @@ from pentad.shared.plugins.errors import PluginError
 from pentad.shared.plugins.loading import is_loading_plugins
 from pentad.shared.plugins.main_program import script_plugin
 from pentad.shared.service.http import HttpServer
-from pentad.shared.service.listening import Listening
 from pentad.shared.service.options import Options
-from pentad.shared.service.port import RunnableService
-from pentad.shared.service.signals import Stop
+from pentad.shared.service.process import Stop
+from pentad.shared.service.runnable import Listening, RunnableService
 from pentad.shared.settings import Settings, load_settings
 from pentad.system import Roots, composition_root, run_all
 from pentad.transport import Address

@@ -60,10 +60,9 @@ from pentad.shared.records.record_store import Records
 from pentad.shared.service.background import Background, wait_for_redis
 from pentad.shared.service.connections import ConnectionLimits
 from pentad.shared.service.http import HttpServer, health_routes, lazily
-from pentad.shared.service.listening import DEFAULT_PORTS
-from pentad.shared.service.port import RunnableService
+from pentad.shared.service.process import cancel_and_wait
 from pentad.shared.service.run import metrics_keys_of
-from pentad.shared.service.signals import cancel_and_wait
+from pentad.shared.service.runnable import DEFAULT_PORTS, RunnableService
 from pentad.shared.settings import Settings
 from pentad.shared.store.admission import agree, keep_watching
 from pentad.shared.store.store import Store

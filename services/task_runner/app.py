@@ -22,9 +22,8 @@ from pentad.shared.models.model_makers import described
 from pentad.shared.presence.announcements import ModelInUse, announce_model
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.service.consuming import ConsumingService
-from pentad.shared.service.garbage import settle
+from pentad.shared.service.process import cancel_and_wait, settle
 from pentad.shared.service.process_models import ProcessModels
-from pentad.shared.service.signals import cancel_and_wait
 from pentad.shared.settings import Settings
 from pentad.shared.work.timers import TimerLoop
 

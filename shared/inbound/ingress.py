@@ -53,7 +53,7 @@ from pentad.shared.keys import (
 )
 from pentad.shared.kinds import USER
 from pentad.shared.settings import Settings
-from pentad.shared.store.leaving import leave
+from pentad.shared.store.beats import write_before_stop
 from pentad.shared.store.redis_replies import Heard
 from pentad.shared.store.refusals import is_outage
 from pentad.shared.store.store import Argument, Command, Store
@@ -156,7 +156,7 @@ class Ingress:
 
     async def release(self) -> None:
         """Let another router go on at once, behind what has been moved. In an outage the lease ends by itself."""
-        await leave(self._store, "the ingress", self._release())
+        await write_before_stop(self._store, "the ingress", self._release())
 
     async def _release(self) -> None:
         if self._acks:

@@ -68,7 +68,7 @@ class ConsumingService:
     async def close(self) -> None:
         """Close what is this service's own; Redis is still there."""
 
-    # What whoever runs it asks (`pentad.shared.service.port`)
+    # What whoever runs it asks (`pentad.shared.service.runnable`)
 
     async def start(self) -> None:
         await self.prepare()

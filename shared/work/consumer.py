@@ -17,7 +17,7 @@ from pentad.shared import metrics
 from pentad.shared.errors import OutageError, PoisonError
 from pentad.shared.event_loop import cancel_all
 from pentad.shared.passing_failures import passes
-from pentad.shared.store.leaving import leave
+from pentad.shared.store.beats import write_before_stop
 from pentad.shared.store.refusals import is_outage
 from pentad.shared.store.store import Store, guarded
 from pentad.shared.telemetry import ThrottledLog
@@ -99,7 +99,7 @@ class Consumer:
         """Wait for what is being handled, then hand back what was read and not begun; in an outage, give both up."""
         if not self._tasks:  # never started: its group may not be there
             return
-        if not await leave(self.store, self.key, self._leave()):
+        if not await write_before_stop(self.store, self.key, self._leave()):
             await cancel_all([*self._running.values(), *([self._acker] if self._acker else [])])
 
     async def _leave(self) -> None:

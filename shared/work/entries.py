@@ -10,7 +10,7 @@ from pentad.shared import metrics
 from pentad.shared.errors import OutageError, PoisonError
 from pentad.shared.event_loop import cancel_all
 from pentad.shared.passing_failures import passes
-from pentad.shared.store.beating import beat_s, keep_beating
+from pentad.shared.store.beats import beat_s, keep_beating
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.telemetry import ThrottledLog
 from pentad.shared.work.consumer import Consumer
