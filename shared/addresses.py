@@ -28,7 +28,7 @@ def read_http_url(url: str) -> SplitResult:
 
 
 def shown_place(url: str) -> str:
-    """Scheme, host, port and path: what may be shown. User names and queries can hold secrets."""
+    """Return the part of an address that may be shown: scheme, host, port and path. The rest can hold secrets."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
 
@@ -60,14 +60,14 @@ _OPTIONS = {
     "ssl_check_hostname": _YES_OR_NO,
     "ssl_ciphers": _TEXT,
 }
-"""What may follow the question mark. Other options change how replies are read, or what is sent again."""
+"""Options that may follow the question mark. Others change how replies are read, or what is sent again."""
 _NAME = re.compile("[a-z_]{1,40}")
 _TLS = "ssl_"
 _FILES = ("ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile")
 
 
 def check_redis_url(url: str) -> None:
-    """Raises ``ValueError`` for an address that no Redis can have. Does not repeat it: it may hold a password."""
+    """Raise ``ValueError`` for an address that no Redis can have. It does not repeat it: it may hold a password."""
     try:
         parts = urlsplit(url)
         wrong = parts.port == 0 or parts.fragment
@@ -97,5 +97,5 @@ def _check_option(name: str, text: str, scheme: str) -> None:
 
 
 def redis_files(url: str) -> dict[str, str]:
-    """The files and folders that an address names, by option."""
+    """Return the files and folders that an address of Redis names, by option."""
     return {name: path for name, path in parse_qsl(urlsplit(url).query) if name in _FILES}

@@ -361,7 +361,7 @@ class _Counted:
 
 
 def exposition() -> tuple[bytes, str]:
-    """What ``GET /metrics`` answers, and its content type. Every metric is named, also one not used yet."""
+    """Return the answer to ``GET /metrics`` and its content type. Every metric is named, also one not used yet."""
     from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
     for metric in METRICS:
@@ -371,7 +371,7 @@ def exposition() -> tuple[bytes, str]:
 
 
 def document() -> str:
-    """docs/metrics.md."""
+    """Return the text of docs/metrics.md."""
     rows = [f"| `{m.name}` | {m.kind} | {_labels(m)} | {m.unit} | {m.meaning} |" for m in METRICS]
     return "\n".join([*_HEAD, *rows, ""])
 

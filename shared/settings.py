@@ -115,7 +115,7 @@ class Settings(BaseModel):
     neo4j_username: str | None = None
     """The name that the Neo4j server knows us by; unset: `neo4j`."""
     neo4j_password: SecretStr | None = None
-    """Its password; unset: the server is asked without a name and a password."""
+    """The password of the Neo4j server; unset: it is asked without a name and a password."""
     pentad_shards: Annotated[int, Field(ge=1, le=1024)] = 1
     """Chosen once: data that was made with another number is refused."""
     pentad_url: str | None = None
@@ -124,7 +124,7 @@ class Settings(BaseModel):
     pentad_api_key: SecretStr | None = None
     """The key that client commands send."""
     pentad_log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """What of the services' log is shown, on standard error; of libraries, warnings and worse."""
+    """The least level of the services' log that is shown, on standard error; of libraries, warnings and worse."""
     pentad_log_format: Literal["console", "json"] = "console"
     """`json`: an object a line, with `at level logger message`, and `error` where there is one."""
     no_color: str | None = None
@@ -164,8 +164,8 @@ class Settings(BaseModel):
     pentad_recall_tokens: Annotated[int, Field(ge=0, le=100_000)] = 2000
     """Tokens, about, of what a new task is told of long-term memory, at most; `0`: nothing, and memory is not asked."""
     pentad_memory_scope: Literal["session", "tenant"] = "session"
-    """Whose is what is said without a user: `session`: that session's alone; `tenant`: all of its tenant find it. The
-    task-runners read it; what was said before stays whose it was."""
+    """Who finds in memory what was said without a user: `session`: that session alone; `tenant`: all of its tenant. The
+    task-runners read it; what was said before the setting was changed keeps its owner."""
     pentad_extract: Literal["never", "auto"] = "never"
     """`auto`: when a task is archived, the chat model is asked once what is known from it, by the instruction
     `memory_archiver`: a call for each task. The offline model is not asked."""
@@ -315,8 +315,7 @@ class Settings(BaseModel):
         return made
 
     def without_gateway_secrets(self) -> Self:
-        """The same for a service that is not the gateway, in a process with it: no key of the operator, of a tenant or
-        of metrics."""
+        """Return a copy for another service in the gateway's process, without keys of operator, tenants, metrics."""
         return self.model_copy(update=dict.fromkeys(("pentad_admin_key", "pentad_metrics_key", "pentad_api_keys")))
 
     @property
@@ -351,7 +350,7 @@ class Settings(BaseModel):
 
 
 def parse_api_keys(text: str) -> dict[str, str]:
-    """``key:tenant,...`` as a mapping. Raises ``ValueError`` without repeating a key."""
+    """Read ``key:tenant,...`` as a mapping. Raises ``ValueError``, which does not repeat a key."""
     keys: dict[str, str] = {}
     for number, part in enumerate((p.strip() for p in text.split(",")), start=1):
         key, _, tenant = part.partition(":")
@@ -364,7 +363,7 @@ def parse_api_keys(text: str) -> dict[str, str]:
 
 
 def parse_key_hosts(text: str) -> tuple[tuple[str, str], ...]:
-    """``NAME=SERVER,...`` as pairs. Raises ``ValueError``, which does not repeat a value: it may be a key."""
+    """Read ``NAME=SERVER,...`` as pairs. Raises ``ValueError``, which does not repeat a value: it may be a key."""
     pairs = []
     for number, part in enumerate((p.strip() for p in text.split(",") if p.strip()), start=1):
         name, _, server = part.partition("=")
@@ -383,9 +382,9 @@ def parse_key_hosts(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def load_settings(environment: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
-    """The settings of this process; ``overrides`` come from the command line and win.
+    """Return the settings of this process; ``overrides`` come from the command line and win.
 
-    Raises ``SettingsError`` that names each wrong variable and never shows its value.
+    Raises ``SettingsError``, which names each wrong variable and never shows its value.
     """
     source = os.environ if environment is None else environment
     given = {f: source.get(f.upper(), "").strip() for f in Settings.model_fields}  # files of secrets end in a newline
@@ -398,12 +397,12 @@ def load_settings(environment: Mapping[str, str] | None = None, **overrides: Any
 
 
 def model_key(variable: str, environment: Mapping[str, str] | None = None) -> str | None:
-    """The key of a model, from the variable that its entry names; None when it is not set."""
+    """Return the key of a model, from the variable that its entry names; None when that is not set."""
     return (os.environ if environment is None else environment).get(variable, "").strip() or None
 
 
 def check_tool_variable(name: str) -> None:
-    """Raises ``ValueError`` for what no tool may be told: our own settings, and what is no variable's name."""
+    """Raise ``ValueError`` for a variable that no tool may see: a setting of Pentad, or a name of no variable."""
     if _VARIABLE.fullmatch(name) is None:
         raise ValueError(f"{name[:100]!r} is not the name of a variable: it has letters, digits and _")
     if name.upper().startswith(VARIABLE_PREFIX) or name.lower() in Settings.model_fields:
@@ -411,15 +410,14 @@ def check_tool_variable(name: str) -> None:
 
 
 def tool_environment(names: Iterable[str] = (), environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What processes of tools, and helpers beside them, are started with: what every program needs, and the variables
-    of these names."""
+    """Return the environment of tools' processes and helpers: variables that every program needs, and the named."""
     source = os.environ if environment is None else environment
     wanted = {*_FOR_EVERY_PROGRAM, *names}
     return {name: text for name, text in source.items() if name in wanted or name.startswith(_LANGUAGE)}
 
 
 def take_into_environment(told: Mapping[str, str]) -> None:
-    """In a tool's process: what its tools have named is there from now on."""
+    """Set variables that tools have named in their process, which this is."""
     os.environ.update(told)
 
 

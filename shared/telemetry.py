@@ -107,8 +107,9 @@ class payload:  # noqa: N801 - reads as a function where it is used: log.info("r
 
 
 THROTTLE_S = 10.0
+"""Seconds for which a further line of the same kind is left out of the log."""
 _MAX_KINDS = 1000
-"""Kinds of lines that one log remembers."""
+"""Kinds of lines that one throttled log remembers."""
 
 
 class ThrottledLog:

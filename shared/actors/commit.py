@@ -43,7 +43,7 @@ class Tallies:
         """How many of both do not belong to an end."""
 
     def finish(self) -> None:
-        """What is added from here on belongs to the end, and is left out with it."""
+        """Mark the end: counts that are added from here on belong to it, and are left out with it."""
         self._before_end = (len(self._counts), len(self._times))
 
     def count(self, counter: Counter, amount: float = 1) -> None:
@@ -312,16 +312,16 @@ class Commit:
 
 
 class CommitEvents:
-    """Makes the envelopes of a commit's events."""
+    """Makes the envelopes of a commit's events, numbered under its step id; each says its session and cause (law 9)."""
 
     def __init__(self, commit: Commit, session: SessionKeys, at: str) -> None:
         self.commit, self.session = commit, session
         self.at = at
-        """When the events happen that are added from now on."""
+        """The time of the events that are added from now on."""
         self._count = 0
 
     def stamp(self, why: Mapping[str, Any]) -> dict[str, Any]:
-        """The next event's envelope. ``why``: its task, what caused it and what bounds it."""
+        """Return the next event's envelope. ``why``: the event's task, its cause, its budget and deadline."""
         self._count += 1
         return {
             "event_id": f"{self.commit.step_id}.{self._count}",
