@@ -103,7 +103,7 @@ class ShardRelay:
             pause = min(pause * 2, 1.0)
 
     def _complain(self, error: Exception) -> None:
-        """What is no outage is our bug; the relay begins anew all the same, and readiness says so."""
+        """Log an error and show it in readiness. One that is no outage is a bug; the relay begins anew anyway."""
         self.trouble = f"Redis is unavailable: {said(error)}"
         if is_outage(error):
             _say.warning("waits", "the relay waits for Redis: %s", said(error))

@@ -67,19 +67,21 @@ _say = ThrottledLog(log)
 
 WAITING_LIMIT = 20_000
 """Messages that may wait in one shard to be taken into a step, before the ingress stops copying."""
-_MOST_LEFT = WAITING_LIMIT
+_MAX_PASSED = WAITING_LIMIT
 """Entries for full shards that are read past to reach those for others."""
 _GROUP = INBOUND.group or ""
 _BATCH = 128
+"""Entries of one read."""
 _READ_BYTES = 8 << 20
-"""Of what is read at once: behind so much no further entry is begun."""
-_FEW = 32
-"""Arrivals that are routed where they enter. When more come together this router is busy: then it only moves them, and
-all routers decide.
+"""Bytes of one read: behind so many no further entry is begun."""
+_FAST_PATH_LIMIT = 32
+"""Arrivals of one read that are routed where they enter. When more come together this router is busy: it only moves
+them, and all routers decide.
 """
 _BLOCK_MS = 500
-_LOOK_S = 0.25
-"""How often a router that does not hold the ingress looks whether it has become free."""
+"""Milliseconds that a read waits for entries."""
+_COMPETE_S = 0.25
+"""Seconds between two attempts of a router to get the ingress's lease."""
 
 
 class NextEntry:
@@ -101,7 +103,7 @@ class NextEntry:
             self._asked = self._store.listen(self._stream, after, block_ms)
 
     async def hear(self) -> tuple[str, dict[bytes, bytes]] | None:
-        """Await it: its id and fields; None when nothing has come, or what is not small. Raises ``OutageError``."""
+        """Await the entry: its id and fields; None when none has come, or a large one. Raises ``OutageError``."""
         asked, self._asked = self._asked, None
         reply: Any = None if asked is None else await self._store.heard(asked, self._stream)
         if not reply:
@@ -110,14 +112,14 @@ class NextEntry:
         return entry_id.decode(), fields_of(fields)
 
     def drop(self) -> None:
-        """Nobody will await what was asked for."""
+        """Cancel the read that nobody will await."""
         asked, self._asked = self._asked, None
         if asked is not None:
             asked.cancel()
 
 
 class Ingress:
-    """Every router runs one; the lease decides which of them works."""
+    """Moves inbound entries to their sessions. Every router runs one; the lease decides which of them works."""
 
     def __init__(self, store: Store, settings: Settings, at_once: FastPath | None = None) -> None:
         self._store, self._settings, self._at_once = store, settings, at_once
@@ -125,10 +127,10 @@ class Ingress:
         self._owner = token_hex(16)
         self._token = 0
         self._generation = ""
-        """Of the inbound stream: it is another after the stream was replaced."""
+        """Generation of the inbound stream, which changes when the stream is replaced."""
         self._acks: list[str] = []
         self._connection = 0
-        """Over which the lease was taken: another one begins with what is pending."""
+        """Number of the connection over which the lease was taken. A new one begins with pending entries."""
         self._last = "0-0"
         self._news = NextEntry(store, INBOUND.key())
 
@@ -138,7 +140,7 @@ class Ingress:
             await self._compete()
 
     async def _compete(self) -> None:
-        """Hold the lease for as long as it is ours; an outage is waited out."""
+        """Take the lease if it is free and move entries while it is held; an outage is waited out."""
         try:
             await ensure_group(self._store, INBOUND.key(), _GROUP)
             if await self._lease():
@@ -147,7 +149,7 @@ class Ingress:
                 finally:
                     self._news.drop()
             else:
-                await asyncio.sleep(min(_LOOK_S, self._settings.lease_ms / 8000))
+                await asyncio.sleep(min(_COMPETE_S, self._settings.lease_ms / 8000))
         except (OutageError, RedisError, OSError) as error:
             if isinstance(error, ResponseError) and not is_outage(error) and "NOGROUP" not in str(error):
                 self._store.stumbled("the ingress", error)
@@ -172,9 +174,9 @@ class Ingress:
         return True
 
     async def _hold(self) -> None:
-        """First what is pending, in order, then what is fresh; until the lease is lost.
+        """Move pending entries, in order, then fresh ones, until the lease is lost.
 
-        What a full shard refuses stays pending and is begun with again; the other shards do not wait for it.
+        Entries that a full shard refuses stay pending and are begun with again; other shards do not wait for them.
         """
         start, self._acks, self._connection = "0", [], self._store.connection
         full: set[int] = set()
@@ -190,7 +192,7 @@ class Ingress:
             if at_end and not full:
                 self._news.ask(self._last, min(_BLOCK_MS, self._settings.lease_ms // 4))
             left += len(arrivals) - await self._move(arrivals, source, full)
-            if full and (at_end or left > _MOST_LEFT or len(full) == self._settings.pentad_shards):
+            if full and (at_end or left > _MAX_PASSED or len(full) == self._settings.pentad_shards):
                 start, left = "0", 0
                 full.clear()
                 await asyncio.sleep(0.05)
@@ -200,9 +202,9 @@ class Ingress:
                 start = arrivals[-1].entry_id if arrivals else ">"
 
     async def _read(self, start: str, foreseen: Arrival | None) -> tuple[list[Arrival], Source, bool] | None:
-        """What is there, and whether there may be more; None when the lease is lost.
+        """Return the entries that are there, and whether there may be more; None when the lease is lost.
 
-        The questions about the session of what is foreseen go along. Their answers are used when exactly that is read.
+        Questions about the session of the foreseen entry go along. Their answers are used when exactly it is read.
         """
         lease: list[Argument] = [self._owner, self._token, self._settings.lease_ms]
         args: list[Argument] = [*lease, _GROUP, start, _BATCH, _READ_BYTES, MOST_ENTRY_BYTES, FIRST_ID, *self._acks]
@@ -230,15 +232,15 @@ class Ingress:
         return arrivals, Source(self._generation, on, int(at), answers), bool(more)
 
     def _arrival(self, entry_id: str, fields: dict[bytes, bytes], foreseen: Arrival | None) -> Arrival:
-        """An entry, read once: the stream may have been replaced by one in which this id is another's."""
+        """Return an entry, read once. Fields are compared: a replaced stream may have another entry of this id."""
         if foreseen is not None and (foreseen.entry_id, foreseen.fields) == (entry_id, fields):
             return foreseen
         return read_entry(entry_id, fields, self._settings.pentad_shards)
 
     async def _sleep(self, read: int) -> Arrival | None:
-        """Until there is more than the group was given; returns what is foreseen to be read next, alone.
+        """Wait until the stream has more than the group was given; returns the entry that will be read next, alone.
 
-        Nothing is when several were read last: under load they come together.
+        After a read of several entries none is foreseen: under load they come together.
         """
         entry = await self._news.hear()
         if entry is None or read > 1:
@@ -258,7 +260,7 @@ class Ingress:
         for shard in sorted({a.session.shard for a in arrivals if a.message and a.session}):
             batch = [a for a in arrivals if a.message and a.session and a.session.shard == shard]
             if shard not in full:
-                if len(arrivals) <= _FEW:
+                if len(arrivals) <= _FAST_PATH_LIMIT:
                     batch = await self._route(shard, batch, source)
                 batch = batch[await self._ingest(shard, batch) :] if batch else []
             refused |= {a.entry_id for a in batch}
@@ -268,9 +270,9 @@ class Ingress:
         return len(self._acks)
 
     async def _route(self, shard: int, batch: list[Arrival], source: Source) -> list[Arrival]:
-        """Route those that can be where they enter, and return the others, in their order.
+        """Route arrivals by the fast path where that is possible; returns the others, in their order.
 
-        Of a session that has several, none: they are handled one after the other.
+        Of a session with several arrivals none is: they are handled one after the other.
         """
         if self._at_once is None:
             return batch
@@ -290,7 +292,7 @@ class Ingress:
         return [a for a in batch if a.entry_id not in entered]
 
     async def _sources(self, at_once: FastPath, alone: list[Arrival], source: Source) -> list[Source]:
-        """For each its own, with what must be known of its session: asked for all in one write."""
+        """Return the source of each arrival with the state of its session, which is asked for all in one write."""
         asked = [at_once.questions(a.session) if a.session else () for a in alone]
         answers = iter(await self._store.answers([*chain.from_iterable(asked)], on=source.connection))
         found = [[*islice(answers, len(questions))] for questions in asked]
@@ -349,7 +351,7 @@ class RefusedEntries:
         self._store, self._settings = store, settings
 
     async def refuse(self, arrival: Arrival) -> None:
-        """Tell, and set aside; nothing is done with what was said in a session before it was erased."""
+        """Tell the session and set the entry aside. An entry from before its session was erased is dropped."""
         if arrival.session is not None and await self._is_erased(arrival.session, arrival.first_id):
             return
         if arrival.session is not None:

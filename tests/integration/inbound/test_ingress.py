@@ -356,7 +356,7 @@ async def test_an_outage_at_one_of_few_loses_none_of_them(store: Store, choosing
 async def test_of_many_that_come_together_none_is_offered(store: Store, choosing: Chosen) -> None:
     """Under load all routers decide, and the one that reads only moves."""
     found, run = choosing
-    await send(store, *messages(inbound._FEW + 1, sessions=inbound._FEW + 1))
+    await send(store, *messages(inbound._FAST_PATH_LIMIT + 1, sessions=inbound._FAST_PATH_LIMIT + 1))
     run()
     await wait_until("them to be moved", lambda: drained(store))
     assert found.offered == []
