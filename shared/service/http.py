@@ -1,4 +1,4 @@
-"""What every service answers over HTTP: ``/healthz``, ``/readyz`` and ``/metrics``; and the server under it.
+"""The HTTP interface of every service: ``/healthz``, ``/readyz`` and ``/metrics``; and the server under it.
 
 Uvicorn and Starlette are imported on first use, off the loop: a service consumes before it serves.
 """
@@ -52,7 +52,7 @@ def _checks(service: RunnableService) -> dict[str, str | None]:
 
 
 def _notes(services: Sequence[RunnableService]) -> dict[str, str]:
-    """What services want a person to know although they serve."""
+    """Return the notes that services have for a person although they are ready."""
     said = {f"{s.name}.{name}": text for s in services if isinstance(s, HasNotes) for name, text in s.notes().items()}
     return {name: f"{NOTE}{text}" for name, text in said.items()}
 
@@ -163,7 +163,7 @@ class HttpServer:
             sock.close()
 
     def alive(self) -> bool:
-        """False once the server has ended unasked."""
+        """Return False once the server has ended by itself."""
         return self._task is None or not self._task.done()
 
 

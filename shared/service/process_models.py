@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 _KEY_S = 10.0
 _STATES = {"ok": 0, "failing": 1, "probing": 2, "open": 3}
-"""As the metric has them."""
+"""Values of the metric for each state of a model."""
 
 
 class ProcessModels:
@@ -44,7 +44,7 @@ class ProcessModels:
         return self.pool.default is self._of_environment
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
-        """What runs as long as the process does."""
+        """Return the loops that run as long as the process does."""
         following = REGISTERED_MODELS.keep_following(self._store, self._use)
         reporting = report_health(self._store, self._consumer, self._look)
         return (following, reporting, self._places.keep(), self.pool.keep_closing())

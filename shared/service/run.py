@@ -104,7 +104,7 @@ class Watched:
 
     @property
     def about(self) -> str:
-        """What it says to whoever starts it."""
+        """The service's line for the person who starts it."""
         return self._service.about if isinstance(self._service, Announcing) else ""
 
     async def start(self) -> None:

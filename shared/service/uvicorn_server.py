@@ -28,7 +28,7 @@ _PARSED_BYTES = 4096
 _MAX_WAITING_BYTES = 1 << 20
 """Bytes that may wait behind requests that are not answered yet."""
 _LINGER_S = 2.0
-"""How long a client that is refused may go on sending: a connection closed at once takes the answer with it."""
+"""Seconds that a refused client may go on sending: closing immediately would lose the answer."""
 _say = ThrottledLog(logging.getLogger(__name__))
 
 
@@ -86,12 +86,12 @@ class BoundedHttp(HttpToolsProtocol):
         self._patience = Patience()
         self._unplaced = self._heads = self._drains = 0
         self._rest = b""
-        """What has come behind requests that are not answered yet."""
+        """Bytes that have come behind requests that are not answered yet."""
         self._refused = False
 
     @property
     def idle(self) -> bool:
-        """No request is under way."""
+        """Whether no request is under way."""
         return self.cycle is None or self.cycle.response_complete
 
     def look(self, now: float) -> None:
@@ -113,7 +113,7 @@ class BoundedHttp(HttpToolsProtocol):
             self.hang_up()
 
     def _state(self) -> str:
-        """What it waits for the client to do; '' when the next move is ours."""
+        """Return what the connection waits for the client to do; '' when the server has to act."""
         if self.transport.is_closing():
             return "closing"
         if self.flow.write_paused:
@@ -124,7 +124,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     @property
     def _asked_for_half(self) -> bool:
-        """A head has begun and is not whole."""
+        """Whether a head has begun and is not whole."""
         return self.scope is not None and (self.cycle is None or self.cycle.scope is not self.scope)
 
     def hang_up(self) -> None:
@@ -212,7 +212,7 @@ class BoundedHttp(HttpToolsProtocol):
         self.loop.call_later(_LINGER_S, self.transport.abort)
 
     def send_400_response(self, msg: str) -> None:
-        """What the parser cannot read."""
+        """Refuse a request that the parser cannot read."""
         self._refuse(400, "what came is no request of HTTP/1.1")
 
     # What the parser calls

@@ -1,4 +1,4 @@
-"""What must be true of a Redis before anything is entrusted to it: looked at when a service starts, and watched."""
+"""Requirements of a Redis before Pentad uses it: checked when a service starts, and watched."""
 
 import asyncio
 import logging
@@ -33,9 +33,9 @@ _WITH_SUBCOMMAND = frozenset({"XGROUP", "XINFO"})
 
 
 async def admit(store: Store, who: str) -> None:
-    """Wait until Redis answers and can be worked with, saying what is waited for (hazard 11).
+    """Wait until Redis answers and can be worked with, logging the reason (hazard 11).
 
-    What is mended by another REDIS_URL is refused with ``SettingsError``; what is mended at the server is waited for.
+    Raises ``SettingsError`` for a problem that another REDIS_URL solves; problems of the server are waited for.
     """
     _find_files(store.url)
     await guarded(who, _admit, store)

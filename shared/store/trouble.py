@@ -154,7 +154,7 @@ async def _strangers(keys: Sequence[str], wire: Wire) -> list[str]:
 
 
 def kind_of(key: str) -> str | None:
-    """What a key of ours holds, in the words of TYPE; None for a key that this table does not know."""
+    """Return the type of value that a key of Pentad holds, as TYPE names it; None for an unknown key."""
     place = split_key(key)
     if place is None:
         if key.startswith(UNDOABLE):
@@ -167,7 +167,7 @@ def kind_of(key: str) -> str | None:
 
 
 def strangers(found: Mapping[str, str]) -> list[str]:
-    """Of keys and what they hold, those that hold something else than they should, each with both; else all."""
+    """Return a line for each key with another type than it should have; without one, a line for each unknown key."""
     held = {key: kind for key, kind in found.items() if kind != "none"}
     wrong = [
         f"{key} is a {kind}, not a {kind_of(key)}" for key, kind in held.items() if kind_of(key) not in (None, kind)

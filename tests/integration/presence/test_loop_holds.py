@@ -26,7 +26,7 @@ def delays_over(bound_s: float) -> int:
 async def test_a_held_loop_is_measured_logged_and_found_by_the_doctor(
     store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(loop_holds, "_TELL_S", 0.01)
+    monkeypatch.setattr(loop_holds, "_PUBLISH_S", 0.01)
     before = delays_over(1.0)
     with caplog.at_level(logging.WARNING):
         async with beside(watch_loop("router")), beside(keep_telling_holds(store)):
