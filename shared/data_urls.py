@@ -32,7 +32,7 @@ _ENDINGS = {
     "escaped": re.compile(r'["<>`\n]').search,
     "plain": re.compile(r"\n *\n").search,
 }
-"""What ends a drawing, and what one with percent signs and one that stands there as it is never have."""
+"""Searches for the end of a drawing, and for text that an escaped and a plain drawing never have."""
 _SHORTEST_URL = 64
 """Characters of a URL's data from which on it is described."""
 _WRAPPED = {
@@ -72,19 +72,19 @@ _BEGINS = {
     b"\x00asm": "application/wasm",
 }
 _WEAK = (_OCTETS, "image/bmp")
-"""Kinds that two bytes or none tell: a name may begin like them."""
+"""Media types that are told by two bytes or none: a name may begin like them."""
 _RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}
-_LOOKED_AT = 64
+_SIGNS_OF_KIND = 64
 """Signs of base64 that tell what kind of file it is."""
 
 
 def data_url(data: bytes) -> str:
-    """Bytes as a data URL, with the media type that they begin with."""
+    """Return bytes as a data URL, with the media type that their beginning tells."""
     return f"data:{media_type_of(data)};base64,{b64encode(data).decode()}"
 
 
 def media_type_of(data: bytes) -> str:
-    """The media type of bytes by what they begin with; ``application/octet-stream`` where that says nothing."""
+    """Return the media type that the beginning of bytes tells; ``application/octet-stream`` when it tells none."""
     if data[:4] == b"RIFF":
         return _RIFF.get(data[8:12], _OCTETS)
     if data[4:8] == b"ftyp":
@@ -93,7 +93,7 @@ def media_type_of(data: bytes) -> str:
 
 
 def without_bytes(text: str) -> str:
-    """A text with each encoding of bytes described in its place: what kind of file it is, and how large.
+    """Return a text with each encoding of bytes replaced by a description: which kind of file it is, and how large.
 
     Encodings are data URLs, also those that are not in base64, base64 of a file of a known kind, and any other base64
     or hexadecimal digits of more than 1,024 signs, in one line or wrapped.
@@ -215,7 +215,7 @@ def _of_digits(data: str, *, hashes: bool) -> tuple[int, str] | None:
     numbers = count - len(digits.translate(None, _DIGITS))
     if not 0.2 * count <= numbers <= 0.97 * count or len(set(digits)) < 10:
         return None
-    return count // 2, media_type_of(bytes.fromhex(digits[:_LOOKED_AT].decode()))
+    return count // 2, media_type_of(bytes.fromhex(digits[:_SIGNS_OF_KIND].decode()))
 
 
 def _of_base64(data: str) -> tuple[int, str] | None:
@@ -249,6 +249,6 @@ def _is_base64(data: str, bare: bytes) -> bool:
 
 def _beginning(base64: str) -> bytes:
     try:
-        return b64decode(base64[:_LOOKED_AT].replace("-", "+").replace("_", "/"), validate=True)
+        return b64decode(base64[:_SIGNS_OF_KIND].replace("-", "+").replace("_", "/"), validate=True)
     except (Error, ValueError):
         return b""

@@ -1,4 +1,4 @@
-"""Files that list entries, JSON or TOML, read once at start. What is wrong is told with its place."""
+"""Files that list entries, JSON or TOML, read once at start. Errors name the place of each mistake."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T", bound=Contract)
 
 @immutable
 class EntryFile(Generic[T]):
-    """A kind of such files. A field that an entry does not know is refused: it may be misspelled."""
+    """A kind of file with a list of entries. A field that entries do not have is refused: it may be misspelt."""
 
     variable: str
     """The setting that names the file."""
@@ -35,11 +35,11 @@ class EntryFile(Generic[T]):
     name: str
     """The field that names an entry."""
     check: Callable[[Sequence[T]], None]
-    """Refuses what no entry shows by itself, with ``SettingsError``."""
+    """Raises ``SettingsError`` for mistakes that no entry shows by itself, like a name used twice."""
     most_bytes: int
 
     def read(self, path: Path) -> tuple[T, ...]:
-        """The entries, in their order. Raises ``SettingsError`` that names the place of each mistake."""
+        """Return the entries, in their order. Raises ``SettingsError``, which names the place of each mistake."""
         try:
             entries = self._entries(self._rows(_parsed(path, self.most_bytes)))
             self.check(entries)
@@ -48,7 +48,7 @@ class EntryFile(Generic[T]):
         return entries
 
     def place(self, number: int, name: Any) -> str:
-        """Where an entry stands, with its name when it has one."""
+        """Return the place of an entry in its list, with its name when it has one."""
         return f"{self.listed}[{number}]" + (f" ({name[:_SHOWN]!r})" if isinstance(name, str) else "")
 
     def _rows(self, found: Any) -> list[Any]:
@@ -93,7 +93,7 @@ def _parsed(path: Path, most_bytes: int) -> Any:
 
 
 def complaints(error: ValidationError, place: str = "") -> Iterable[str]:
-    """What is wrong with an entry, a line for each mistake, without the values: one of them may be a secret."""
+    """Describe the mistakes of an entry, a line for each, without the values: one of them may be a secret."""
     for each in error.errors(include_input=False, include_url=False):
         where = ".".join(part for part in (place, *(str(part)[:_SHOWN] for part in each["loc"])) if part)
         text = each["msg"].removeprefix("Value error, ")

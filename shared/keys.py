@@ -17,13 +17,16 @@ DAY_S = 86_400
 TURNS_KEPT = 200
 """Messages that a session remembers of its last turns."""
 DEDUP_TTL_S = DAY_S
-"""A ``message_id`` is remembered this long."""
+"""Seconds for which a ``message_id`` is remembered."""
 
 REDRIVEN_TTL_S = 366 * DAY_S
-"""How long it is remembered that a dead letter was redriven: longer than one is kept under any settings."""
+"""Seconds for which it is known that a dead letter was redriven: longer than any setting keeps a dead letter."""
 
 ERASED_TTL_S = 400 * DAY_S
-"""How long it is known that something was erased: longer than any dead letter of that time is kept, or any guard."""
+"""Seconds for which it is known that something was erased: longer than any dead letter or guard is kept."""
+
+SMALL_EVENT = 4096
+"""Bytes of an event that counts as one of ``PENTAD_EVENTS_MAXLEN``: all together may have that many times these."""
 
 PREFIX = "pentad:"
 """Begins every key: what an ACL has to allow is ``~pentad:*``."""
@@ -52,12 +55,12 @@ FORGOTTEN_NOTES = "pentad:forgotten-notes"
 UNDOABLE = "pentad:undoable:"
 """Begins the key of a hash that says what a model had forgotten at one anchor, without words; ends `UNDO_S` later."""
 UNDO_S = DAY_S
-"""How long a person can undo what a model had forgotten."""
+"""Seconds for which a person can undo a model's forgetting."""
 MEMORY_COUNTS = "pentad:memory-counts"
 """Hash of how much was written to the stores of the memory, and of what is wrong with them; a few fields. It never
 ends: what is found is compared with it."""
 MEMORY_WAITS = "pentad:memory-waits"
-"""What an archiver waits for before it remembers what has ended; ends seconds after it waits no more."""
+"""String that says why an archiver does not remember ended tasks yet; ends seconds after it waits no more."""
 MEMORY_REBUILD = "pentad:memory-rebuild"
 """Hash that says how far a rebuild of the memory is; ends `REBUILD_TTL_S` after its last step."""
 MEMORY_REBUILD_LEASE = "pentad:memory-rebuild:lease"
@@ -65,7 +68,7 @@ MEMORY_REBUILD_LEASE = "pentad:memory-rebuild:lease"
 MEMORY_REBUILD_LATER = "pentad:memory-rebuild:later"
 """Set of the tasks that a rebuild comes to last, as ``TENANT/TASK``; ends like the rebuild."""
 REBUILD_TTL_S = 30 * DAY_S
-"""How long it is known how a rebuild of the memory went, and how long one may pause."""
+"""Seconds for which the outcome of a rebuild of the memory is known, and for which a rebuild may pause."""
 INBOUND_LEASE = "pentad:{pentad:inbound}:lease"
 """Who moves inbound entries to their sessions. In the slot of ``pentad:inbound``; it never ends, and so its token never
 starts again."""
@@ -79,9 +82,17 @@ CLUSTER = "pentad:cluster"
 """Hash of facts that every process must agree on: the number of shards."""
 
 
+def events_kept(maxlen: int, size: int) -> int:
+    """Return how many events a session keeps once one of ``size`` bytes is added: fewer the larger it is."""
+    return maxlen if size <= SMALL_EVENT else 1 + maxlen * SMALL_EVENT // size
+
+
 def model_places(model: str) -> tuple[str, str, str]:
-    """Of a model with a limit: who has a place (sorted by when it ends), who waits for one (by when it came), and when
-    those come back. Calls of all shards count together, so these lie outside them, in one slot; each has a TTL."""
+    """Return the keys of a model with a limit: of calls that have a place, of calls that wait for one, of their return.
+
+    The first is sorted by when a place ends, the second by when a call came. Calls of all shards count together, so
+    these keys lie outside the shards, in one slot; each has a TTL.
+    """
     base = f"pentad:{{{MODELS_REGISTRY}}}"
     return f"{base}:places:{model}", f"{base}:waiting:{model}", f"{base}:back:{model}"
 
@@ -187,7 +198,7 @@ def remembers(tenant: str) -> str:
 
 
 def undoable(tenant: str, anchor: str) -> str:
-    """What a model had forgotten at this anchor, by the ids of its notes; has a TTL. An anchor may be long."""
+    """Hash of the notes of a model's forgetting at an anchor, by id; has a TTL. The key has the anchor's digest."""
     return f"{UNDOABLE}{tenant}:{hashlib.sha256(anchor.encode()).hexdigest()[:32]}"
 
 
@@ -230,14 +241,14 @@ class SessionKeys:
     """The keys of one session actor."""
 
     stream: ClassVar[Stream] = SESSION_WAKE
-    """Where it is woken."""
+    """The stream of wake-ups of these actors."""
     group: ClassVar[str] = SESSION_WAKE.group or ""
-    """The consumer group that serves it."""
+    """The consumer group that serves the wake-ups."""
 
     shard: int
     tenant: str
     session: str
-    """Its id, as its clients write it."""
+    """The session's id, as clients write it."""
     header: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -245,26 +256,26 @@ class SessionKeys:
 
     @property
     def name(self) -> str:
-        """Its id as a part of keys, and wherever scripts compare it or make keys of it."""
+        """The session's id as a part of keys, and wherever scripts compare it or make keys of it."""
         return encoded_id(self.session)
 
     @property
     def actor(self) -> str:
-        """Its name in a wake-up."""
+        """The session's name in a wake-up."""
         return f"{self.tenant}/{self.name}"
 
     @property
     def messages(self) -> str:
-        """What users have said and no task has yet. Read in bounded pieces."""
+        """Mailbox of users' messages that no task has yet. Read in bounded pieces."""
         return f"{self.header}:mail"
 
     @property
     def signals(self) -> str:
-        """What is told to the session itself. Few; read whole."""
+        """Mailbox of signals to the session itself. Few; read whole."""
         return f"{self.header}:signals"
 
     def box(self, kind: MailKind) -> str:
-        """Where mail of this kind lies."""
+        """Return the mailbox for mail of this kind."""
         return self.messages if kind == USER else self.signals
 
     @property
@@ -291,9 +302,9 @@ class TaskKeys:
     """The keys of one task actor. All of them are removed by the archiver."""
 
     stream: ClassVar[Stream] = TASK_WAKE
-    """Where it is woken."""
+    """The stream of wake-ups of these actors."""
     group: ClassVar[str] = TASK_WAKE.group or ""
-    """The consumer group that serves it."""
+    """The consumer group that serves the wake-ups."""
 
     shard: int
     tenant: str
@@ -305,21 +316,21 @@ class TaskKeys:
 
     @property
     def actor(self) -> str:
-        """Its name in a wake-up."""
+        """The task's name in a wake-up."""
         return f"{self.tenant}/{self.task}"
 
     @property
     def messages(self) -> str:
-        """What users have said and no step has taken in. Any number; read in bounded pieces."""
+        """Mailbox of users' messages that no step has taken in. Any number; read in bounded pieces."""
         return f"{self.header}:mail"
 
     @property
     def signals(self) -> str:
-        """Results of tools, cancels, timers that were due. Few; read whole."""
+        """Mailbox of signals: results of tools, cancels, due timers. Few; read whole."""
         return f"{self.header}:signals"
 
     def box(self, kind: MailKind) -> str:
-        """Where mail of this kind lies."""
+        """Return the mailbox for mail of this kind."""
         return self.messages if kind == USER else self.signals
 
     @property

@@ -1,4 +1,4 @@
-"""JSON as models write it: nearly right. What has one reading is read, everything else is refused. Pure.
+"""JSON as models write it, nearly right: a text that has one reading is read, any other is refused. Pure.
 
 Such mistakes are line ends within strings, a comma behind the last member, ``\\'``, Python's ``True``, ``False`` and
 ``None``, a mark of the byte order and a Markdown fence around it all. A text that was cut off is never completed:
@@ -17,7 +17,7 @@ MAX_MENDED = 1 << 17
 MAX_STRINGS = 10_000
 """Strings of a text with mistakes that are looked at; one with more is not read."""
 _STRING = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-"""What follows an opening quotation mark, to the closing one."""
+"""The rest of a string behind its opening quotation mark, to the closing one."""
 _LOOSE_COMMA = re.compile(r",(\s*+[\]}])")
 _PYTHON = {"True": "true", "False": "false", "None": "null"}
 _PYTHON_WORD = re.compile(r"\b(?:True|False|None)\b")
@@ -30,9 +30,9 @@ _AROUND = " \t\r\n\ufeff"
 
 
 def read_lenient(text: str, most_values: int | None = MOST_VALUES) -> tuple[Any, str]:
-    """What a text says, also one with mistakes that have one reading, and JSON that says the same.
+    """Return the value of a text, also of one with mistakes that have one reading, and JSON of that value.
 
-    Raises ``ValueError`` with what is wrong in the text, its fence aside, and for more values than ``most_values``.
+    Raises ``ValueError``, which says what is wrong in the text without its fence, and for more than ``most_values``.
     """
     text = unfenced(text)
     try:
@@ -75,5 +75,5 @@ def without_mistakes(text: str) -> str:
 
 
 def _mended(between: str) -> str:
-    """What stands between two strings."""
+    """Correct the text between two strings."""
     return _PYTHON_WORD.sub(lambda word: _PYTHON[word[0]], _LOOSE_COMMA.sub(r"\1", between))

@@ -6,19 +6,21 @@
     metrics.step_seconds.labels("committed").observe(0.2)
     metrics.websockets.labels().inc()
 
-``labels`` hands out the same bound child each time, for the price of one dictionary look-up. ``prometheus_client`` is
-not imported before a gauge is used or a page is made. No metric carries the tenant: see docs/metrics.md.
+``labels`` hands out the same bound child each time, for the price of one dictionary look-up. Counters and histograms
+are counted here, for a tenth of what the library's cost: a turn counts some seventy times, in one thread, so nothing is
+locked. ``prometheus_client`` shows them; it is not imported before a gauge is used or a page is made. No metric carries
+the tenant: see docs/metrics.md.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from math import inf
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
-
-from pentad.shared.counting import Counter, Histogram
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry, Gauge
@@ -28,27 +30,46 @@ Kind = Literal["counter", "gauge", "histogram"]
 M = TypeVar("M")
 
 SECONDS = (
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    5.0,
-    10.0,
-    30.0,
-    60.0,
-    120.0,
-    300.0,
-    600.0,
-)
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0,
+)  # fmt: skip
 """Buckets of every time: from a commit to the time limit of a step."""
 SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
+
+
+class Counter:
+    """A count that only grows. Use it in the thread of the event loop only."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0.0
+
+    def inc(self, amount: float = 1) -> None:
+        """Add to the count. Raises ``ValueError`` for a negative amount."""
+        if amount < 0:
+            raise ValueError("a counter only grows")
+        self.value += amount
+
+
+class Histogram:
+    """How many values there were up to each of some bounds, and their sum. For the thread of the event loop alone."""
+
+    __slots__ = ("_bounds", "_counts", "sum")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        """The number of values in each bucket alone; the last bucket has no bound."""
+        self.sum = 0.0
+
+    def observe(self, value: float) -> None:
+        """Count one value."""
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self.sum += value
+
+    def buckets(self) -> Iterator[tuple[float, int]]:
+        """Each bound, the last infinite, and how many values were at most that."""
+        return zip((*self._bounds, float("inf")), accumulate(self._counts), strict=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,7 +361,7 @@ class _Counted:
 
 
 def exposition() -> tuple[bytes, str]:
-    """What ``GET /metrics`` answers, and its content type. Every metric is named, also one not used yet."""
+    """Return the answer to ``GET /metrics`` and its content type. Every metric is named, also one not used yet."""
     from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
     for metric in METRICS:
@@ -350,7 +371,7 @@ def exposition() -> tuple[bytes, str]:
 
 
 def document() -> str:
-    """docs/metrics.md."""
+    """Return the text of docs/metrics.md."""
     rows = [f"| `{m.name}` | {m.kind} | {_labels(m)} | {m.unit} | {m.meaning} |" for m in METRICS]
     return "\n".join([*_HEAD, *rows, ""])
 

@@ -6,14 +6,14 @@ from pentad.contracts.ids import is_external_id, is_identifier
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.immutable import immutable
 
-NOBODY = ""
-"""The holder that stores keep for what all users of a tenant share."""
+TENANT_HOLDER = ""
+"""The holder of memories that all users of a tenant share, as stores keep it."""
 _SESSION = "/"
-"""Begins the holder of what belongs to a session. No id has a slash, so no user is ever taken for a session."""
+"""Begins the holder of a session's memories. No id has a slash, so no user is ever taken for a session."""
 
 
 def session_holder(session: str) -> str:
-    """The holder of what belongs to this session alone."""
+    """Return the holder of memories that belong to this session alone."""
     return f"{_SESSION}{session}"
 
 
@@ -43,7 +43,7 @@ class Owner:
 
     @classmethod
     def of_holder(cls, tenant: str, holder: str | None) -> Self:
-        """The owner whose `holder` this is; None or empty: what the tenant shares."""
+        """Return the owner whose `holder` this is; None or empty: the tenant."""
         if holder and holder.startswith(_SESSION):
             return cls(tenant, None, holder.removeprefix(_SESSION))
         return cls(tenant, holder or None)
@@ -57,10 +57,10 @@ class Owner:
 
     @property
     def holders_seen(self) -> tuple[str, ...]:
-        """The holders whose memories this owner may read; `NOBODY` is the first of them."""
+        """The holders whose memories this owner may read; `TENANT_HOLDER` is the first of them."""
         session = None if self.session is None else session_holder(self.session)
-        return NOBODY, *filter(None, (self.user, session))
+        return TENANT_HOLDER, *filter(None, (self.user, session))
 
     def sees(self, holder: str | None) -> bool:
         """Whether a memory of this holder, of the same tenant, may be shown to this owner."""
-        return (holder or NOBODY) in self.holders_seen
+        return (holder or TENANT_HOLDER) in self.holders_seen

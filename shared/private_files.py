@@ -1,9 +1,11 @@
-"""A folder that is this user's alone, and the small files in it by which processes of this user tell each other things.
+"""Folders and files that belong to this user alone, and whose names outlive a power cut.
 
-What stands there may decide where a key is sent. A folder that others could have written to, or a link that leads out
-of it, is refused.
+By small files in a private folder processes of this user tell each other things, which may decide where a key is sent:
+a folder that others could have written to, or a link that leads out of it, is refused. A name is safe from a power cut
+only when its folder was synchronised.
 """
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -100,3 +102,34 @@ class PrivateFolder:
         if stat.S_ISREG(found.st_mode):
             raise NotPrivateError("belongs to another user")
         raise FileNotFoundError(name)
+
+
+_NO_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP})
+"""Error numbers of file systems that cannot synchronise a folder."""
+
+
+def make_folder(folder: str) -> None:
+    """Make a folder that this user alone can open, with all above it; one that is there stays as it is."""
+    if os.path.isdir(folder):
+        return
+    above = os.path.dirname(folder)
+    make_folder(above)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    sync_folder(above)
+
+
+def open_private(path: str, flags: int) -> int:
+    """Open a file, as ``opener`` of ``open``: one that is made anew is for this user alone."""
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
+def sync_folder(folder: str) -> None:
+    """Write the names in a folder to the disk, so that they outlive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
+    finally:
+        os.close(handle)

@@ -2,8 +2,7 @@
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
-from ipaddress import ip_address
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -21,29 +20,12 @@ from pydantic import (
 from pentad.contracts.dates import zone_of
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.models import ThinkTagsHabit, is_model_key_name
-from pentad.shared.env_file import read_env_file
+from pentad.shared.addresses import check_redis_url, read_http_url
 from pentad.shared.errors import SettingsError
-from pentad.shared.http_url import read_http_url
-from pentad.shared.redis_url import check_redis_url
 
-_PREFIX = "PENTAD_"
+VARIABLE_PREFIX = "PENTAD_"
+"""Begins the names of the variables that only Pentad has."""
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?|https?://\[[0-9A-Fa-f:]{2,45}\](:[0-9]{1,5})?")
-_PREFIXES = ("LLM_", "EMBED_", "REDIS_", "QDRANT_", "NEO4J_", "TAVILY_")
-_OF_CLIENTS = ("PENTAD_URL", "PENTAD_API_KEY", "PENTAD_ADMIN_KEY", "PENTAD_DATA_DIR")
-_SECRETS_OF = {
-    "PENTAD_URL": ("PENTAD_API_KEY", "PENTAD_ADMIN_KEY"),
-    "LLM_BASE_URL": ("LLM_API_KEY",),
-    "EMBED_BASE_URL": ("EMBED_API_KEY",),
-    "QDRANT_URL": ("QDRANT_API_KEY",),
-    "NEO4J_URI": ("NEO4J_USERNAME", "NEO4J_PASSWORD"),
-}
-"""Each address that a `.env` may name, and the secrets that are sent there."""
-_KEYS = "_API_KEY"
-"""Ends the variables that a model's entry may name."""
-_NAMES_KEYS = frozenset({"PENTAD_MODELS", "PENTAD_KEY_HOSTS"})
-"""Variables that name others with keys."""
-_LIKE = 0.75
-"""How much of two names is the same when one is taken for the other misspelt."""
 _DAY_S = 86_400
 _SESSION_TTL_S = 30 * _DAY_S
 _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -133,7 +115,7 @@ class Settings(BaseModel):
     neo4j_username: str | None = None
     """The name that the Neo4j server knows us by; unset: `neo4j`."""
     neo4j_password: SecretStr | None = None
-    """Its password; unset: the server is asked without a name and a password."""
+    """The password of the Neo4j server; unset: it is asked without a name and a password."""
     pentad_shards: Annotated[int, Field(ge=1, le=1024)] = 1
     """Chosen once: data that was made with another number is refused."""
     pentad_url: str | None = None
@@ -142,7 +124,7 @@ class Settings(BaseModel):
     pentad_api_key: SecretStr | None = None
     """The key that client commands send."""
     pentad_log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """What of the services' log is shown, on standard error; of libraries, warnings and worse."""
+    """The least level of the services' log that is shown, on standard error; of libraries, warnings and worse."""
     pentad_log_format: Literal["console", "json"] = "console"
     """`json`: an object a line, with `at level logger message`, and `error` where there is one."""
     no_color: str | None = None
@@ -182,8 +164,8 @@ class Settings(BaseModel):
     pentad_recall_tokens: Annotated[int, Field(ge=0, le=100_000)] = 2000
     """Tokens, about, of what a new task is told of long-term memory, at most; `0`: nothing, and memory is not asked."""
     pentad_memory_scope: Literal["session", "tenant"] = "session"
-    """Whose is what is said without a user: `session`: that session's alone; `tenant`: all of its tenant find it. The
-    task-runners read it; what was said before stays whose it was."""
+    """Who finds in memory what was said without a user: `session`: that session alone; `tenant`: all of its tenant. The
+    task-runners read it; what was said before the setting was changed keeps its owner."""
     pentad_extract: Literal["never", "auto"] = "never"
     """`auto`: when a task is archived, the chat model is asked once what is known from it, by the instruction
     `memory_archiver`: a call for each task. The offline model is not asked."""
@@ -326,9 +308,14 @@ class Settings(BaseModel):
         """The key of whoever collects metrics; None: there is none."""
         return self.pentad_metrics_key.get_secret_value() if self.pentad_metrics_key else None
 
+    def marked(self, *, withheld: frozenset[str], url_of_env_file: bool) -> Self:
+        """Return a copy that tells what of it the `.env` of a folder has decided."""
+        made = self.model_copy()
+        made._withheld, made._url_of_env_file = withheld, url_of_env_file
+        return made
+
     def without_gateway_secrets(self) -> Self:
-        """The same for a service that is not the gateway, in a process with it: no key of the operator, of a tenant or
-        of metrics."""
+        """Return a copy for another service in the gateway's process, without keys of operator, tenants, metrics."""
         return self.model_copy(update=dict.fromkeys(("pentad_admin_key", "pentad_metrics_key", "pentad_api_keys")))
 
     @property
@@ -363,7 +350,7 @@ class Settings(BaseModel):
 
 
 def parse_api_keys(text: str) -> dict[str, str]:
-    """``key:tenant,...`` as a mapping. Raises ``ValueError`` without repeating a key."""
+    """Read ``key:tenant,...`` as a mapping. Raises ``ValueError``, which does not repeat a key."""
     keys: dict[str, str] = {}
     for number, part in enumerate((p.strip() for p in text.split(",")), start=1):
         key, _, tenant = part.partition(":")
@@ -376,7 +363,7 @@ def parse_api_keys(text: str) -> dict[str, str]:
 
 
 def parse_key_hosts(text: str) -> tuple[tuple[str, str], ...]:
-    """``NAME=SERVER,...`` as pairs. Raises ``ValueError``, which does not repeat a value: it may be a key."""
+    """Read ``NAME=SERVER,...`` as pairs. Raises ``ValueError``, which does not repeat a value: it may be a key."""
     pairs = []
     for number, part in enumerate((p.strip() for p in text.split(",") if p.strip()), start=1):
         name, _, server = part.partition("=")
@@ -394,18 +381,10 @@ def parse_key_hosts(text: str) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
-def is_loopback(host: str) -> bool:
-    """Whether an address to listen on can only be reached from this machine."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def load_settings(environment: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
-    """The settings of this process; ``overrides`` come from the command line and win.
+    """Return the settings of this process; ``overrides`` come from the command line and win.
 
-    Raises ``SettingsError`` that names each wrong variable and never shows its value.
+    Raises ``SettingsError``, which names each wrong variable and never shows its value.
     """
     source = os.environ if environment is None else environment
     given = {f: source.get(f.upper(), "").strip() for f in Settings.model_fields}  # files of secrets end in a newline
@@ -417,104 +396,29 @@ def load_settings(environment: Mapping[str, str] | None = None, **overrides: Any
         raise SettingsError("; ".join(_complaints(error))) from None
 
 
-def adopt_env_file(path: Path = Path(".env")) -> None:
-    """Make what stands in this file variables of this process, where they are not set. For what runs the services, not
-    for programs that only talk to them. Raises ``SettingsError``."""
-    for name, value in read_env_file(path).items():
-        os.environ.setdefault(name, value)
-
-
-def client_settings(**overrides: Any) -> Settings:
-    """What of the environment, and of ``.env``, says which gateway a client talks to. Raises ``SettingsError``."""
-    return _with_env_file({n: os.environ[n] for n in _OF_CLIENTS if n in os.environ}, _OF_CLIENTS, overrides)
-
-
-def command_settings(*, operator: bool = False, **overrides: Any) -> Settings:
-    """The settings of a command that runs no service: those of the environment, and of ``.env`` the variables of
-    clients alone. ``operator``: of ``.env`` all settings, for a command that looks at the stores themselves.
-
-    No other variable of ``.env`` is taken: no proxy, no module. Raises ``SettingsError``.
-    """
-    ours = {field.upper() for field in Settings.model_fields}
-    return _with_env_file(os.environ, ours if operator else _OF_CLIENTS, overrides)
-
-
-def _with_env_file(exported: Mapping[str, str], names: Collection[str], overrides: Mapping[str, Any]) -> Settings:
-    """The settings of a program that others' folders may be the working directory of.
-
-    Whoever wrote the folder's ``.env`` must not get what this user has exported: to an address that ``.env`` names,
-    only a secret of the same ``.env`` is sent.
-    """
-    file = {name: value for name, value in read_env_file(Path(".env")).items() if name in names}
-    given, withheld = {**file, **exported}, set()
-    for address, secrets in _SECRETS_OF.items():
-        if address in exported or not file.get(address) or overrides.get(address.lower()) is not None:
-            continue
-        for secret in secrets:
-            if exported.get(secret, "").strip():
-                given[secret] = file.get(secret, "")
-                withheld.update({secret} - file.keys())
-    settings = load_settings(given, **overrides)
-    settings._withheld = frozenset(withheld)
-    settings._url_of_env_file = "PENTAD_URL" in file and "PENTAD_URL" not in exported
-    return settings
-
-
 def model_key(variable: str, environment: Mapping[str, str] | None = None) -> str | None:
-    """The key of a model, from the variable that its entry names; None when it is not set."""
+    """Return the key of a model, from the variable that its entry names; None when that is not set."""
     return (os.environ if environment is None else environment).get(variable, "").strip() or None
 
 
 def check_tool_variable(name: str) -> None:
-    """Raises ``ValueError`` for what no tool may be told: our own settings, and what is no variable's name."""
+    """Raise ``ValueError`` for a variable that no tool may see: a setting of Pentad, or a name of no variable."""
     if _VARIABLE.fullmatch(name) is None:
         raise ValueError(f"{name[:100]!r} is not the name of a variable: it has letters, digits and _")
-    if name.upper().startswith(_PREFIX) or name.lower() in Settings.model_fields:
+    if name.upper().startswith(VARIABLE_PREFIX) or name.lower() in Settings.model_fields:
         raise ValueError(f"{name[:100]} is Pentad's own and no tool's to see: give the tool a variable of its own")
 
 
 def tool_environment(names: Iterable[str] = (), environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What processes of tools, and helpers beside them, are started with: what every program needs, and the variables
-    of these names."""
+    """Return the environment of tools' processes and helpers: variables that every program needs, and the named."""
     source = os.environ if environment is None else environment
     wanted = {*_FOR_EVERY_PROGRAM, *names}
     return {name: text for name, text in source.items() if name in wanted or name.startswith(_LANGUAGE)}
 
 
 def take_into_environment(told: Mapping[str, str]) -> None:
-    """In a tool's process: what its tools have named is there from now on."""
+    """Set variables that tools have named in their process, which this is."""
     os.environ.update(told)
-
-
-def unknown_variables(environment: Mapping[str, str] | None = None) -> list[str]:
-    """A line for each variable that begins like one of ours, or nearly is one, and is none: it changes nothing, which
-    is easily missed. Names that others use are left alone where they are not near one of ours.
-    """
-    names = sorted(os.environ if environment is None else environment)
-    # The prefix says nothing of what was meant; PENTAD_REDIS_URL means REDIS_URL.
-    known = {name.upper().removeprefix(_PREFIX): name.upper() for name in Settings.model_fields}
-    lines = []
-    for name in names:
-        if name in known.values() or (name.endswith(_KEYS) and _NAMES_KEYS.intersection(names)):
-            continue
-        near = _nearest(name, known)
-        if near or name.startswith(_PREFIX):
-            advice = f"did you mean {near}?" if near else "docs/configure.md lists them"
-            lines.append(f"{name} is not a setting and is ignored: {advice}")
-    return lines
-
-
-def _nearest(name: str, known: Mapping[str, str]) -> str | None:
-    """The setting that this name probably means."""
-    from difflib import get_close_matches
-
-    ours = name.startswith(_PREFIX)
-    if not ours and not get_close_matches(name.partition("_")[0] + "_", (*_PREFIXES, _PREFIX), 1, cutoff=_LIKE):
-        return None
-    if ours:
-        near = get_close_matches(name.removeprefix(_PREFIX), known, 1, cutoff=0.7)
-        return known[near[0]] if near else None
-    return next(iter(get_close_matches(name, known.values(), 1, cutoff=_LIKE)), None)
 
 
 def _complaints(error: ValidationError) -> list[str]:

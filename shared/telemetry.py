@@ -8,6 +8,7 @@ import json
 import logging
 import sys
 import time
+from time import monotonic
 from typing import Any, Literal
 
 from pydantic import ValidationError
@@ -103,3 +104,37 @@ class payload:  # noqa: N801 - reads as a function where it is used: log.info("r
             return repr(self._value)
         size = f" of {len(self._value)}" if hasattr(self._value, "__len__") else ""
         return f"<{type(self._value).__name__}{size}>"
+
+
+THROTTLE_S = 10.0
+"""Seconds for which a further line of the same kind is left out of the log."""
+_MAX_KINDS = 1000
+"""Kinds of lines that one throttled log remembers."""
+
+
+class ThrottledLog:
+    """Passes on the first line of each kind, then one every ten seconds, which says how many were left out."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self._said: dict[str, tuple[float, int]] = {}
+
+    def warning(
+        self, kind: str, line: str, *args: object, level: int = logging.WARNING, exc: BaseException | None = None
+    ) -> None:
+        """Write a line unless one of its kind was written lately."""
+        at, left_out = self._said.get(kind, (float("-inf"), 0))
+        now = monotonic()
+        if now - at < THROTTLE_S:
+            self._said[kind] = (at, left_out + 1)
+            return
+        if len(self._said) >= _MAX_KINDS:
+            self._said.clear()
+        self._said[kind] = (now, 0)
+        if left_out:
+            line += f" ({left_out} more like this since the last)"
+        self._log.log(level, line, *args, exc_info=exc)
+
+    def error(self, kind: str, line: str, *args: object, exc: BaseException | None = None) -> None:
+        """Write a line as `warning` does, at level ERROR."""
+        self.warning(kind, line, *args, level=logging.ERROR, exc=exc)

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 from pentad.client.address import address_for, admin_address_for
 from pentad.client.agent import Agent
 from pentad.client.feed import Notice
-from pentad.shared.settings import Settings, is_loopback
+from pentad.shared.addresses import is_loopback
+from pentad.shared.settings import Settings
 
 T = TypeVar("T")
 

@@ -10,9 +10,10 @@ from pentad.contracts.commands import MAX_CONTENT
 from pentad.contracts.ids import EXTERNAL_ID_RULE, ID_RULE, is_external_id, is_identifier
 from pentad.contracts.records import SHOWN_STATUSES
 from pentad.contracts.streams import SERVICES
+from pentad.shared.command_settings import adopt_env_file, command_settings
 from pentad.shared.service.exits import USAGE, exit_code_of, say_unknown_variables
 from pentad.shared.service.options import add_serve_options
-from pentad.shared.settings import adopt_env_file, command_settings, load_settings
+from pentad.shared.settings import load_settings
 
 # Where each command is implemented: imported only when it is the one asked for.
 _COMMANDS = {

@@ -5,8 +5,8 @@ import argparse
 from pentad.shared.embedded.data_dir import DataDirLock
 from pentad.shared.embedded.operator_key import with_operator_key
 from pentad.shared.service.options import Options
+from pentad.shared.service.process import run_loop
 from pentad.shared.service.run import require_keys
-from pentad.shared.service.signals import run_loop
 from pentad.shared.settings import Settings
 from pentad.shared.telemetry import configure_logging
 from pentad.system.composition import Roots, composition_root, run_all

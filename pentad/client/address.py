@@ -11,10 +11,11 @@ from urllib.parse import urlsplit
 
 from pentad.client.gateway import Address
 from pentad.errors import ClientError, GatewayUnreachable
+from pentad.shared.addresses import is_loopback
 from pentad.shared.embedded.data_dir import LOCK
 from pentad.shared.embedded.operator_key import OPERATOR_KEY
 from pentad.shared.private_files import NotPrivateError, PrivateFolder
-from pentad.shared.settings import Settings, is_loopback
+from pentad.shared.settings import Settings
 
 _NAME = "gateway.url"
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}

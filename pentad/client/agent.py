@@ -20,7 +20,7 @@ from pentad.contracts.records import ShownStatus
 from pentad.contracts.runs import InstructionRun
 from pentad.contracts.turns import TurnEnd, TurnTracker
 from pentad.errors import Refused, RunFailed, TurnFailed
-from pentad.shared.settings import client_settings
+from pentad.shared.command_settings import client_settings
 
 
 class Agent:

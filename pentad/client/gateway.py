@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 from pentad.errors import Busy, ClientError, Conflict, GatewayUnreachable, NotAuthorized, NotFound, Refused, Unreadable
-from pentad.shared.settings import is_loopback
+from pentad.shared.addresses import is_loopback
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient, Response

@@ -15,9 +15,9 @@ from pentad.shared.embedded.embedded import EmbeddedRedis
 from pentad.shared.embedded.redis_folder import write_atomically
 from pentad.shared.errors import SettingsError
 from pentad.shared.service.options import Options
-from pentad.shared.service.port import RunnableService
+from pentad.shared.service.process import Stop, StopAskedError
 from pentad.shared.service.run import Build, Ready, run_services, say_ready
-from pentad.shared.service.signals import Stop, StopAskedError
+from pentad.shared.service.runnable import RunnableService
 from pentad.shared.settings import Settings
 
 Roots = Callable[[Service], Build]

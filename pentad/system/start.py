@@ -11,17 +11,17 @@ from typing import Any
 from pentad.client.agent import Agent
 from pentad.client.gateway import Address
 from pentad.errors import ClientError
+from pentad.shared.command_settings import adopt_env_file, unknown_variables
 from pentad.shared.embedded.data_dir import DataDirLock
 from pentad.shared.embedded.operator_key import with_operator_key
 from pentad.shared.errors import SettingsError
 from pentad.shared.plugins.errors import PluginError
 from pentad.shared.plugins.loading import is_loading_plugins, script_plugin
 from pentad.shared.service.http import HttpServer
-from pentad.shared.service.listening import Listening
 from pentad.shared.service.options import Options
-from pentad.shared.service.port import RunnableService
-from pentad.shared.service.signals import Stop
-from pentad.shared.settings import Settings, adopt_env_file, load_settings, unknown_variables
+from pentad.shared.service.process import Stop
+from pentad.shared.service.runnable import Listening, RunnableService
+from pentad.shared.settings import Settings, load_settings
 from pentad.system.composition import Roots, composition_root, run_all
 
 log = logging.getLogger(__name__)

@@ -38,14 +38,14 @@ from pentad.shared.memory.choosing_stores import (
 from pentad.shared.memory.current import adopt
 from pentad.shared.memory.forgotten_notes import keep_all, keep_handed_over
 from pentad.shared.memory.memory_counts import GRAPH, VECTORS, MemoryCounts
+from pentad.shared.presence.announcements import announce_wait
 from pentad.shared.presence.instruction_book import InstructionBook
-from pentad.shared.presence.memory_waits import keep_telling_wait
 from pentad.shared.records.record_store import Records
 from pentad.shared.service.background import Background
 from pentad.shared.service.consuming import EntryService
 from pentad.shared.service.process_models import ProcessModels
 from pentad.shared.settings import Settings
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 from pentad.shared.work.consumer import Consumer
 from pentad.shared.work.entry import Entry
 
@@ -137,7 +137,7 @@ class Archiver(EntryService):
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
         models = () if self._models is None else (self._book.follow(), *self._models.loops())
-        return [*super().loops(), *models, keep_telling_wait(self.store, self._waits_for)]
+        return [*super().loops(), *models, announce_wait(self.store, self._waits_for)]
 
     def reading_at_start(self) -> Sequence[Consumer]:
         return self._at_start

@@ -10,7 +10,7 @@ from pentad.shared import metrics
 from pentad.shared.errors import MemoryDamagedError, MemoryNewerError, MemoryOutageError, OutageError
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.memory.memory_counts import GRAPH, MEND, VECTORS, Damage, MemoryCounts
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 from pentad.shared.vectors.points import Collection
 from pentad.shared.vectors.vector_store import EmbeddedVectors, Vectors
 

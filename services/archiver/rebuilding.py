@@ -24,7 +24,7 @@ from pentad.shared.models.ports import ModelFailed
 from pentad.shared.random_hex import random_hex
 from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Store
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 from pentad.shared.vectors.vector_store import Vectors
 
 log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from pentad.shared.errors import MemoryDamagedError, MemoryTakenError, PentadError
 from pentad.shared.models.ports import ModelFailed
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 from pentad.shared.work.consumer import Consumer
 
 _say = ThrottledLog(logging.getLogger(__name__))

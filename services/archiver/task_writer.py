@@ -8,13 +8,13 @@ from pentad.shared import metrics
 from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.vectors import Requester
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
+from pentad.shared.event_loop import TimeSlices
 from pentad.shared.memory.forgotten import FORGOTTEN
 from pentad.shared.memory.points import CutTask, ids_of, part_id, parts_of
 from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.memory.unwritten import Firsts, Unwritten, marked_point, new_points, unwritten
 from pentad.shared.models.ports import ModelUnavailable
 from pentad.shared.owners import Owner
-from pentad.shared.time_slices import TimeSlices
 from pentad.shared.vectors.limits import MOST_POINTS
 from pentad.shared.vectors.naming import collection_name
 from pentad.shared.vectors.points import Payload, Point

@@ -6,8 +6,7 @@ from typing import Any
 from pentad.contracts.streams import EMBED
 from pentad.services.embedding.current_model import CurrentEmbedding
 from pentad.services.embedding.handlers import Embedding
-from pentad.shared.presence.in_use import ModelInUse, keep_announcing
-from pentad.shared.presence.model_health import keep_reporting
+from pentad.shared.presence.announcements import ModelInUse, announce_model, report_health
 from pentad.shared.registries.registrations import REGISTERED_MODELS
 from pentad.shared.service.consuming import EntryService
 from pentad.shared.settings import Settings
@@ -31,8 +30,8 @@ class EmbeddingService(EntryService):
             await self._current.model.embed([""])
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
-        announcing = keep_announcing(self.store, self.consumer_name, self._in_use)
-        reporting = keep_reporting(self.store, self.consumer_name, self._current.health)
+        announcing = announce_model(self.store, self.consumer_name, self._in_use)
+        reporting = report_health(self.store, self.consumer_name, self._current.health)
         following = REGISTERED_MODELS.keep_following(self.store, self._current.use)
         return [*super().loops(), announcing, reporting, following]
 

@@ -44,6 +44,7 @@ from pentad.services.gateway.tasks.turn_follower import TurnFollower
 from pentad.services.gateway.tasks.turn_stream import TurnStreams
 from pentad.services.gateway.tasks.websocket import Commands, WebSockets
 from pentad.shared.actors.actors import Actors
+from pentad.shared.addresses import is_loopback
 from pentad.shared.embedder.embedder import make_embedder
 from pentad.shared.errors import OutageError, SettingsError
 from pentad.shared.events.relay import Relay
@@ -59,11 +60,10 @@ from pentad.shared.records.record_store import Records
 from pentad.shared.service.background import Background, wait_for_redis
 from pentad.shared.service.connections import ConnectionLimits
 from pentad.shared.service.http import HttpServer, health_routes, lazily
-from pentad.shared.service.listening import DEFAULT_PORTS
-from pentad.shared.service.port import RunnableService
+from pentad.shared.service.process import cancel_and_wait
 from pentad.shared.service.run import metrics_keys_of
-from pentad.shared.service.signals import cancel_and_wait
-from pentad.shared.settings import Settings, is_loopback
+from pentad.shared.service.runnable import DEFAULT_PORTS, RunnableService
+from pentad.shared.settings import Settings
 from pentad.shared.store.admission import agree, keep_watching
 from pentad.shared.store.store import Store
 

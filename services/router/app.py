@@ -20,7 +20,7 @@ from pentad.shared.records.record_store import Records
 from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.service.process_models import ProcessModels
 from pentad.shared.settings import Settings
-from pentad.shared.work.dead_letter_limits import DeadLetterLimits
+from pentad.shared.work.dead_letters import DeadLetterLimits
 
 _SLOTS = 256
 """Sessions of a shard that are handled at once."""

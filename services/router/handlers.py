@@ -17,7 +17,7 @@ from pentad.shared.errors import OutageError
 from pentad.shared.keys import SessionKeys
 from pentad.shared.kinds import USER
 from pentad.shared.settings import Settings
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 from pentad.shared.work.dead_letters import chain_of, make_letter
 from pentad.shared.work.wake_ups import WakeUps
 

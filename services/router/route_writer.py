@@ -14,8 +14,7 @@ from pentad.services.router.domain.rules import Route
 from pentad.services.router.similarity_router import DigestUpdates
 from pentad.shared import metrics
 from pentad.shared.actors import opening
-from pentad.shared.actors.commit import Commit
-from pentad.shared.actors.commit_events import CommitEvents
+from pentad.shared.actors.commit import Commit, CommitEvents
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.mail import SessionMessage, UserMail
 from pentad.shared.actors.session_header import SessionHeader, answer_field, digest_field, fields_of_task, recent_field

@@ -13,14 +13,21 @@ from pentad.services.router.domain.scoring import Weights
 from pentad.services.router.domain.similarity import is_continuation, route_by_similarity
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.session_header import SessionHeader
-from pentad.shared.digests.stored import digest_bytes, digest_of
-from pentad.shared.digests.task_digest import Sketch, TaskDigest, Utterance, read_utterance, sketch_of
+from pentad.shared.digests.task_digest import (
+    Sketch,
+    TaskDigest,
+    Utterance,
+    digest_bytes,
+    digest_of,
+    read_utterance,
+    sketch_of,
+)
 from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.vectors import Requester
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import SessionKeys
 from pentad.shared.models.ports import ModelFailed
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 _throttled = ThrottledLog(logging.getLogger(__name__))
 

@@ -19,12 +19,11 @@ from pentad.shared.memory.recalling import Recalling
 from pentad.shared.memory.searching import MemorySearch
 from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.models.model_makers import described
-from pentad.shared.presence.in_use import ModelInUse, keep_announcing
+from pentad.shared.presence.announcements import ModelInUse, announce_model
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.service.consuming import ConsumingService
-from pentad.shared.service.garbage import settle
+from pentad.shared.service.process import cancel_and_wait, settle
 from pentad.shared.service.process_models import ProcessModels
-from pentad.shared.service.signals import cancel_and_wait
 from pentad.shared.settings import Settings
 from pentad.shared.work.timers import TimerLoop
 
@@ -67,7 +66,7 @@ class TaskRunner(ConsumingService):
         self._checking: asyncio.Task[None] | None = None
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
-        announcing = keep_announcing(self.store, self.consumer_name, self._in_use)
+        announcing = announce_model(self.store, self.consumer_name, self._in_use)
         timers = TimerLoop(self.store, self.shards).run()
         return (self._keeper.run(), timers, self._book.follow(), announcing, *self._models.loops())
 

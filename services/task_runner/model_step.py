@@ -46,6 +46,7 @@ from pentad.services.task_runner.tool_calls import report_unserved_calls
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.shared import metrics
 from pentad.shared.actors.leases import Held, StoppedWorkError
+from pentad.shared.event_loop import LARGE_VALUE, turn_after
 from pentad.shared.events.ephemeral import EphemeralEvents
 from pentad.shared.instructions.schema_check import WrongOutput, WrongSchema
 from pentad.shared.kinds import USER
@@ -62,7 +63,6 @@ from pentad.shared.models.ports import (
     Usage,
 )
 from pentad.shared.store.store import guarded
-from pentad.shared.time_slices import LARGE, turn_after
 
 log = logging.getLogger(__name__)
 
@@ -343,7 +343,7 @@ def _is_answer_due(toolbox: Toolbox, step: Step, may_call: bool) -> bool:
 async def _after(asking: ModelQuestion, answer: ModelAnswer) -> Effect:
     """The effect of an answer; long arguments of calls are parsed outside the event loop."""
     event = ModelAnswered(answer, await _checked(asking, answer))
-    if sum(len(call.arguments) for call in answer.tool_calls) < LARGE:
+    if sum(len(call.arguments) for call in answer.tool_calls) < LARGE_VALUE:
         return asking.strategy.next(asking.rules, event)
     return await asyncio.to_thread(asking.strategy.next, asking.rules, event)
 

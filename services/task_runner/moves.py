@@ -30,8 +30,7 @@ from pentad.shared.actors.mail import NEW_TASK, MoveMail, UserMail
 from pentad.shared.actors.session_header import SessionHeader, session_header
 from pentad.shared.actors.sessions import last_turns, load_task
 from pentad.shared.actors.transcript import EXCLUSION, shown
-from pentad.shared.digests.stored import digest_bytes, digest_of
-from pentad.shared.digests.task_digest import TaskDigest, read_utterance
+from pentad.shared.digests.task_digest import TaskDigest, digest_bytes, digest_of, read_utterance
 from pentad.shared.errors import DamagedError
 from pentad.shared.keys import TURNS_KEPT, SessionKeys, TaskKeys
 from pentad.shared.random_hex import random_hex

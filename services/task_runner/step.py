@@ -12,12 +12,12 @@ from pentad.shared.actors.actors import Actors, Taken
 from pentad.shared.actors.commit import Commit, Outcome
 from pentad.shared.actors.headers import TaskHeader, task_header
 from pentad.shared.errors import DamagedError
+from pentad.shared.event_loop import turn_after
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import TaskKeys
 from pentad.shared.random_hex import random_hex
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import guarded
-from pentad.shared.time_slices import turn_after
 
 
 @immutable

@@ -31,8 +31,7 @@ from pentad.services.task_runner.domain.turn import current_turn, remaining
 from pentad.services.task_runner.prompt import tool_result, user
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Taken
-from pentad.shared.actors.commit import Commit
-from pentad.shared.actors.commit_events import CommitEvents
+from pentad.shared.actors.commit import Commit, CommitEvents
 from pentad.shared.actors.headers import OpenCall, TaskHeader
 from pentad.shared.actors.mail import ResultMail, SessionMessage, UserMail
 from pentad.shared.actors.session_header import fields_of_task, recent_field

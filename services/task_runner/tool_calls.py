@@ -17,7 +17,7 @@ from pentad.shared.clipping import clip
 from pentad.shared.events.ephemeral import EphemeralEvents
 from pentad.shared.kinds import RESULT
 from pentad.shared.random_hex import random_hex
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 ARGS_LIMIT = 16 * 1024
 """Bytes of a call's arguments that an event carries; the rest is kept by reference."""

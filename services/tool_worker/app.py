@@ -27,7 +27,7 @@ from pentad.shared.plugins.definition import description_gaps
 from pentad.shared.presence.published import BEAT_S, INSTRUCTIONS, TOOLS
 from pentad.shared.records.record_store import Records
 from pentad.shared.service.consuming import ConsumingService
-from pentad.shared.service.signals import cancel_and_wait
+from pentad.shared.service.process import cancel_and_wait
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import guarded
 from pentad.shared.work.intake import Slots

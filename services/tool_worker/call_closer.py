@@ -24,8 +24,7 @@ from pentad.shared.actors.actors import count_wake_ups
 from pentad.shared.actors.headers import read_session
 from pentad.shared.actors.mail import ResultMail
 from pentad.shared.clipping import clip
-from pentad.shared.kept_events import most_events
-from pentad.shared.keys import SessionKeys, TaskKeys, bell
+from pentad.shared.keys import SessionKeys, TaskKeys, bell, events_kept
 from pentad.shared.kinds import RESULT
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Argument, Store, guarded
@@ -58,7 +57,7 @@ class CallCloser:
         names = [keys.calls, entry.stream, keys.header, keys.signals, keys.wake, session.events, bell(self._shard)]
         told = event.to_json()
         args: list[Argument] = [call, entry.id, self._group, keys.actor, mail.to_json(), told]
-        args += [most_events(self._maxlen, len(told)), self._ttl, session.actor]
+        args += [events_kept(self._maxlen, len(told)), self._ttl, session.actor]
         if ref is not None:
             names.append(keys.big)
             args += [ref, outcome.for_model]

@@ -19,15 +19,14 @@ from pentad.services.tool_worker.domain import EVENT_LIMIT, after_outcome, unkno
 from pentad.services.tool_worker.other_workers import OtherWorkers
 from pentad.services.tool_worker.sources import ToolInvocation, ToolSource, ToolSources
 from pentad.shared import metrics
-from pentad.shared.cancelling import cancel_all
 from pentad.shared.clipping import clip
+from pentad.shared.event_loop import cancel_all
 from pentad.shared.events.ephemeral import EphemeralEvents
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import SessionKeys, TaskKeys
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.settings import Settings
-from pentad.shared.store.beating import beat_s, keep_beating
-from pentad.shared.store.leaving import leave
+from pentad.shared.store.beats import beat_s, keep_beating, write_before_stop
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.work.consumer import Consumer
 from pentad.shared.work.entry import Done, Entry
@@ -246,14 +245,14 @@ class ToolHandler(Handler):
         unsafe = [r for r in running if r.command.effect is Effect.UNSAFE]
         rest = [r for r in running if r.command.effect is not Effect.UNSAFE]
         await cancel_all([r.task for r in rest])
-        await leave(self._store, "a tool call", self._release_all(rest))
+        await write_before_stop(self._store, "a tool call", self._release_all(rest))
         if not unsafe and not self._writing:
             return
         _, pending = await asyncio.wait([*self._writing, *(r.task for r in unsafe)], timeout=unsafe_grace_s)
         late = [r for r in unsafe if r.task in pending]
         await cancel_all([r.task for r in late])
         if late:
-            await leave(self._store, "an unsafe call", self._report_unknown(late))
+            await write_before_stop(self._store, "an unsafe call", self._report_unknown(late))
 
     async def _report_unknown(self, calls: list[RunningCall]) -> None:
         await asyncio.gather(*(self._closer.close(r.entry, r.command, r.keys, unknown(r.attempt)) for r in calls))

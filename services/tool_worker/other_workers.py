@@ -12,7 +12,7 @@ from pentad.contracts.tools import ToolOutcome, ToolSpec
 from pentad.services.tool_worker.sources import OnProgress, ToolInvocation
 from pentad.shared.presence.published import TOOLS, Beaten
 from pentad.shared.store.store import Store
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 _FRESH_S = 1.0
 _SURE_S = 3.0

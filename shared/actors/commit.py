@@ -1,22 +1,22 @@
 """Writing a commit down: the operations of `scripts/commit.lua`, collected in order with their keys."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 from pentad.contracts.envelope import Contract
 from pentad.contracts.streams import EVENTS, SESSION_WAKE, TASK_WAKE, Stream
 from pentad.shared import metrics
-from pentad.shared.counting import Counter, Histogram
-from pentad.shared.kept_events import SMALL_EVENT, most_events
 from pentad.shared.keys import (
     DAY_S,
     DEDUP_TTL_S,
+    SMALL_EVENT,
     SessionKeys,
     TaskKeys,
     bell,
     dedup,
     erased_user,
+    events_kept,
     load,
     places,
     session_index,
@@ -25,6 +25,7 @@ from pentad.shared.keys import (
     timers,
 )
 from pentad.shared.kinds import MailKind, TimerKind
+from pentad.shared.metrics import Counter, Histogram
 from pentad.shared.store.store import Argument
 
 _OLDEST_MS = 365 * DAY_S * 1000
@@ -42,7 +43,7 @@ class Tallies:
         """How many of both do not belong to an end."""
 
     def finish(self) -> None:
-        """What is added from here on belongs to the end, and is left out with it."""
+        """Mark the end: counts that are added from here on belong to it, and are left out with it."""
         self._before_end = (len(self._counts), len(self._times))
 
     def count(self, counter: Counter, amount: float = 1) -> None:
@@ -234,7 +235,7 @@ class Commit:
         data = event if isinstance(event, bytes) else event.to_json()
         self.tallies.count(metrics.published.labels(EVENTS.name, type(event).__name__))
         events = session.events
-        maxlen = self._maxlen if len(data) <= SMALL_EVENT else most_events(self._maxlen, len(data))
+        maxlen = self._maxlen if len(data) <= SMALL_EVENT else events_kept(self._maxlen, len(data))
         self.operations += ("event", self._k(events, "s"), data, maxlen, self._ttl)
         self._ring(session, events)
 
@@ -242,7 +243,7 @@ class Commit:
         """The last deltas of a step: with the commit, so that nothing of the step comes after its end."""
         self.tallies.count(metrics.published.labels(EVENTS.name, kind.__name__))
         events = session.events
-        maxlen = self._maxlen if len(data) <= SMALL_EVENT else most_events(self._maxlen, len(data))
+        maxlen = self._maxlen if len(data) <= SMALL_EVENT else events_kept(self._maxlen, len(data))
         self.operations += ("delta", self._k(events, "s"), data, maxlen, self._ttl, summary)
         self._ring(session, events)
 
@@ -308,3 +309,24 @@ class Commit:
         self._write_all_fields()
         head: list[Argument] = [token, version, self.step_id, *known, group, wake_id, self.actor.actor, self.mode]
         return [*head, "".join(self._kinds), places, *self._checks, *self._arrival, *self.operations]
+
+
+class CommitEvents:
+    """Makes the envelopes of a commit's events, numbered under its step id; each says its session and cause (law 9)."""
+
+    def __init__(self, commit: Commit, session: SessionKeys, at: str) -> None:
+        self.commit, self.session = commit, session
+        self.at = at
+        """The time of the events that are added from now on."""
+        self._count = 0
+
+    def stamp(self, why: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the next event's envelope. ``why``: the event's task, its cause, its budget and deadline."""
+        self._count += 1
+        return {
+            "event_id": f"{self.commit.step_id}.{self._count}",
+            "at": self.at,
+            "tenant_id": self.session.tenant,
+            "session_id": self.session.session,
+            **why,
+        }

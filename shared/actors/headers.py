@@ -100,9 +100,9 @@ class TaskHeader:
     """``message_id`` of the turn's user message."""
     traceparent: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
-    """Of the last user's message: what its producer has sent along."""
+    """Metadata that the producer of the last user message has sent along."""
     turn_at: int = 0
-    """When the turn's user message entered the inbound stream."""
+    """The time at which the turn's user message entered the inbound stream."""
     asked_at: int = 0
     """When the open tool calls were asked for: the step's time limit counts from here."""
     waiting_at: int = 0
@@ -124,18 +124,18 @@ class TaskHeader:
     repairs: int = 0
     """How often this turn's answer was asked for again, because it did not fit."""
     unanswered: int = 0
-    """1: the turn goes on although no mail asks for it: a step of it was moved away with its message, or cut short."""
+    """Set to 1 while the turn goes on without mail: a step of it was moved away with its message, or cut short."""
     queues: int = 0
-    """1: messages that come during a turn wait for turns of their own, as its instruction says."""
+    """Set to 1 when messages that come during a turn wait for turns of their own, as the task's instruction says."""
     reads_results: int = 0
-    """1: results are kept beside the task of which prompts hold a part."""
+    """Set to 1 when results are kept beside the task of which prompts hold only a part."""
     log_length: int = 0
     digest: str = ""
     covered: int = 0
     """Transcript entries that ``digest`` covers."""
     tools: str = ""
     time_zone: str = ""
-    """Of the person, as a message's metadata has named it; '': that of the settings."""
+    """The person's time zone, as a message's metadata has named it; '': that of the settings."""
     reason: str = ""
     detail: str = ""
     """Why it failed, in words. Of its last end: it stays while the task runs again."""

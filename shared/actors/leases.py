@@ -9,7 +9,7 @@ from pentad.shared.actors.commit import ActorKeys
 from pentad.shared.actors.headers import Lease
 from pentad.shared.errors import OutageError
 from pentad.shared.kinds import RESUME
-from pentad.shared.store.beating import beat_s, keep_beating
+from pentad.shared.store.beats import beat_s, keep_beating
 from pentad.shared.store.store import Store
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Reads that a decision needs: tasks' headers, a session's last turns."""
+"""Reads of a session's tasks and last turns, which decisions need."""
 
 import logging
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ CONTEXT_TURNS = 12
 """Turns that a new task begins with."""
 _CONTEXT_CHARS = 4_000
 _ELSEWHERE = "[Another task has been given this.]"
-"""Stands behind what has no answer: who reads it alone would do it a second time, or once more after its end."""
+"""Follows a message without an answer: a model that read it alone would do it a second time."""
 
 
 async def load_task(store: Store, keys: TaskKeys) -> TaskHeader | None:
@@ -61,12 +61,12 @@ def _turn(keys: SessionKeys, raw: bytes) -> SessionMessage | None:
 
 
 def as_context(turns: Sequence[SessionMessage]) -> list[SessionMessage]:
-    """What a new task begins with: the last of these turns, each cut short."""
+    """Return the turns that a new task begins with: the last of these, each cut short."""
     return [turn.model_copy(update={"content": turn.content[:_CONTEXT_CHARS]}) for turn in turns[-CONTEXT_TURNS:]]
 
 
 def as_session_context(turns: Sequence[SessionMessage]) -> list[SessionMessage]:
-    """The same of a session's turns: what its other tasks have not answered is said to be theirs."""
+    """Return the turns that a new task of a session begins with; messages that others have not answered are marked."""
     context, answered = list[SessionMessage](), set[str]()
     for turn in reversed(as_context(turns)):
         if turn.role == "assistant":

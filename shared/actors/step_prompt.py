@@ -1,6 +1,6 @@
-"""What one step asked its model, rebuilt from what is kept of its task, and proved by the digest of its manifest. Pure.
+"""The prompt of one step, rebuilt from its task's record and proved by the digest of the step's manifest. Pure.
 
-Each digest is chained on that of the step before, as the prompts are: each begins as the one before it ended.
+Each digest is chained on that of the step before, as prompts are: each begins as the one before it ended.
 """
 
 import hashlib
@@ -83,9 +83,9 @@ def _shown(
 
 
 def _values(record: TaskRecord, messages: Sequence[bytes]) -> PromptValues:
-    """What the system prompt could name at that step.
+    """Return the values that the system prompt could name at that step.
 
-    The goal is the task's first message of those that the step had: it becomes another when that one is moved away.
+    The goal is the first message that the step had of its task: another one after the first was moved away.
     """
     task = record.task
     gone = replaced(replacements_in(messages))

@@ -14,26 +14,26 @@ from pentad.shared.immutable import immutable
 
 EXCLUSION: str = Exclusion.model_fields["role"].default
 _EXCLUSION = b'{"role":"%s"' % EXCLUSION.encode()
-"""What the line of an exclusion begins with, and no message's."""
+"""Begins the line of an exclusion, and the line of no message."""
 
 
 def chat_form(shown_entry: Mapping[str, Any]) -> bytes:
-    """The part of an entry that the model is sent, from an entry as `shown` gives it."""
+    """Return the part of an entry that is sent to the model, from an entry as `shown` gives it."""
     return to_json({name: value for name, value in shown_entry.items() if name not in TranscriptMeta.model_fields})
 
 
 def entry(message: Mapping[str, Any], meta: TranscriptMeta) -> bytes:
-    """A transcript entry."""
+    """Return a message as a transcript entry."""
     return meta.to_json() + b"\n" + to_json(message)
 
 
 def message_of(raw: bytes) -> bytes:
-    """The part of an entry that the model is sent."""
+    """Return the part of an entry that is sent to the model."""
     return raw[raw.index(b"\n") + 1 :]
 
 
 def shown(raw: bytes) -> dict[str, Any]:
-    """An entry as inspection shows it: OpenAI chat form plus what we know beside it."""
+    """Return an entry as inspection shows it: the OpenAI chat form, and the metadata beside it."""
     meta, message = raw.split(b"\n", 1)
     known: dict[str, Any] = from_json(meta)
     merged: dict[str, Any] = from_json(message) | known
@@ -51,7 +51,7 @@ class Replacement:
 
 
 def replacements_in(lines: Sequence[bytes], start: int = 0) -> tuple[Replacement, ...]:
-    """What these entries replace in prompts.
+    """Return the replacements in prompts that these entries ask for.
 
     ``lines``: as `message_of` gives them. ``start``: position of the first.
     """

@@ -30,11 +30,12 @@ class AnyScript:
 
 
 Asked = Literal["", "confirm", "time", "number", "place", "open"]
-"""What kind of answer a question waits for; '' when nothing was asked."""
+"""The kind of answer that a question waits for; '' when nothing was asked."""
 
 _FAREWELL_WORDS = 12
-"""A goodbye is short; who says more says something else too."""
+"""Words that a goodbye may have: a longer message says something else too."""
 _SHORT_WORDS = 5
+"""Words that a short message may have."""
 _TAIL_CHARS = 300
 """A question to the person stands at the end of an answer."""
 
@@ -139,7 +140,7 @@ _NUMBER = AnyScript(
 )
 _PLACE = AnyScript(r"\b(?:in|at|to|from|near|around|by)\s+(?!the morning|the evening)[^\W\d]", "在|到|去|从")
 _GIVEN: Mapping[Asked, AnyScript] = {"time": _TIME, "number": _NUMBER, "place": _PLACE}
-"""What an answer to such a question has in it."""
+"""Patterns that an answer to a question of this kind contains."""
 
 
 @immutable
@@ -147,45 +148,45 @@ class Cues:
     """The shape of one message."""
 
     length: int
-    """In words; of Chinese in characters."""
+    """Number of words; of Chinese text, of characters."""
     opener: bool
-    """It asks for something to be done: "I need", "can you find", 帮我."""
+    """Whether the message asks for something to be done: "I need", "can you find", 帮我."""
     greeting: bool
     farewell: bool
-    """It thanks or says goodbye, and little more."""
+    """Whether the message thanks or says goodbye, and little more."""
     reply: bool
-    """It begins as an answer does: "yes", "sure", "that", 好的."""
+    """Whether the message begins as an answer does: "yes", "sure", "that", 好的."""
     refers: bool
-    """It speaks of something known: "it", "another one", 那家."""
+    """Whether the message speaks of something known: "it", "another one", 那家."""
     indefinite: bool
-    """It brings something up for the first time: "a table", 一家."""
+    """Whether the message brings something up for the first time: "a table", 一家."""
     question: bool
     text: str
-    """The message itself, for what is seldom looked at."""
+    """The message itself, for cues that are seldom looked at."""
 
     def gives(self, asked: Asked) -> bool:
-        """Whether it could be an answer to such a question."""
+        """Whether the message could be an answer to a question of this kind."""
         pattern = _GIVEN.get(asked)
         return self.reply if asked == "confirm" else pattern is not None and pattern.is_in(self.text)
 
     @property
     def gives_something(self) -> bool:
-        """Whether it could be an answer to a question of any kind."""
+        """Whether the message could be an answer to a question of any kind."""
         return self.reply or any(map(self.gives, _GIVEN))
 
     @property
     def short(self) -> bool:
-        """No more than a few words."""
+        """Whether the message has no more than a few words."""
         return self.length <= _SHORT_WORDS
 
     @property
     def requests(self) -> bool:
-        """It asks for something, or asks."""
+        """Whether the message asks for something to be done, or asks a question."""
         return self.opener or self.question
 
 
 def cues_of(cleaned: str) -> Cues:
-    """The shape of a message. ``cleaned``: see `wording.clean`."""
+    """Return the shape of a message. ``cleaned``: see `wording.clean`."""
     length = length_of(cleaned)
     return Cues(
         length=length,
@@ -201,7 +202,7 @@ def cues_of(cleaned: str) -> Cues:
 
 
 def asked_by(text: str) -> Asked:
-    """What an answer asks the person at its end."""
+    """Return the kind of question that an answer asks the person at its end."""
     tail = clean(text[-_TAIL_CHARS:])
     if not _ASKING.is_in(tail):
         return ""
@@ -209,5 +210,5 @@ def asked_by(text: str) -> Asked:
 
 
 def says_goodbye(cleaned: str) -> bool:
-    """An answer that ends a talk: "you're welcome", 不客气."""
+    """Whether an answer ends a conversation: "you're welcome", 不客气."""
     return length_of(cleaned) <= _FAREWELL_WORDS and _FAREWELL.is_in(cleaned) and not _OPENER.is_in(cleaned)

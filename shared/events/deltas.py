@@ -1,7 +1,7 @@
-"""What of the deltas may reach a client: each attempt's text once, in order, and never two attempts mixed (hazard 4).
+"""A filter for the deltas that a client gets: each attempt's text once, in order, two attempts never mixed (hazard 4).
 
 Deltas are written outside the transaction, so a runner that lost its lease can still write some, a retried append can
-repeat some, and a lost one leaves a hole. The ``message`` that follows heals what is left out here. Pure.
+repeat some, and a lost one leaves a hole. The ``message`` event that follows heals a gap that the filter leaves. Pure.
 """
 
 import re
@@ -15,9 +15,9 @@ from pentad.contracts.events import MessageEvent, TaskEnd, ToolCallEvent
 DROP = -1
 PASS = 0
 _CLOSED = 1 << 62
-"""An attempt that no runner reaches: everything of a closed step is older than this."""
+"""Number of an attempt that no runner reaches: every delta of a closed step is older."""
 _TASKS = 512
-"""Tasks that one filter remembers; the one that spoke first is forgotten first."""
+"""Tasks that one filter remembers; the one whose deltas began first is forgotten first."""
 _ENDS = tuple(event.type_name() for event in (MessageEvent, ToolCallEvent, TaskEnd))
 _MARK_OF_AN_END = re.compile('"type":"({})"'.format("|".join(_ENDS)).encode())
 
@@ -53,13 +53,13 @@ class StreamEvent:
 
     @property
     def text(self) -> str:
-        """What travels to clients: the same object with its ``id``, spliced in without parsing."""
+        """The event as clients get it: the same JSON object with its ``id``, spliced in without parsing."""
         if not self._text:  # what is only read back to find one's place is never sent
             self._text = f'{{"id":"{self.id.decode()}",{self.data[1:].decode(errors="replace")}'
         return self._text
 
     def cut(self, characters: int) -> "StreamEvent":
-        """The same delta without its first characters."""
+        """Return this delta without its first characters."""
         body = from_json(self.data)
         body["content"] = body["content"][characters:]
         body["offset"] += characters
@@ -90,7 +90,7 @@ class DeltaFilter:
         self._tasks: dict[str, _Progress] = {}
 
     def apply(self, event: StreamEvent) -> StreamEvent | None:
-        """What the client is to see of this event: all of it, its end, or None."""
+        """Return the part of an event that the client gets: all of it, its end, or None."""
         if event.mark is None:
             if event.closes is not None:
                 self.close(*event.closes)

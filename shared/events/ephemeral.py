@@ -5,8 +5,7 @@ from collections.abc import Callable
 from pentad.contracts.envelope import Contract
 from pentad.contracts.streams import EVENTS
 from pentad.shared import metrics
-from pentad.shared.kept_events import SMALL_EVENT, most_events
-from pentad.shared.keys import SessionKeys, bell
+from pentad.shared.keys import SMALL_EVENT, SessionKeys, bell, events_kept
 from pentad.shared.kinds import BELL_LENGTH
 from pentad.shared.store.store import Store
 
@@ -28,7 +27,7 @@ class EphemeralEvents:
         if not self._may_write():
             return
         marked = () if mark is None else ("d", mark)
-        maxlen = self._maxlen if len(data) <= SMALL_EVENT else most_events(self._maxlen, len(data))
+        maxlen = self._maxlen if len(data) <= SMALL_EVENT else events_kept(self._maxlen, len(data))
         self._store.send("XADD", self._key, "MAXLEN", "~", maxlen, "*", "data", data, *marked)
         metrics.published.labels(EVENTS.name, kind.__name__).inc()
 

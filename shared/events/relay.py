@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 
-from pentad.shared.cancelling import cancel_all
+from pentad.shared.event_loop import cancel_all
 from pentad.shared.events.feed import START, Listener, SessionEvents
 from pentad.shared.keys import PROBE, SessionKeys, bell
 from pentad.shared.store.refusals import is_outage, said
 from pentad.shared.store.wire import Wire
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 _say = ThrottledLog(logging.getLogger(__name__))
 
@@ -103,7 +103,7 @@ class ShardRelay:
             pause = min(pause * 2, 1.0)
 
     def _complain(self, error: Exception) -> None:
-        """What is no outage is our bug; the relay begins anew all the same, and readiness says so."""
+        """Log an error and show it in readiness. One that is no outage is a bug; the relay begins anew anyway."""
         self.trouble = f"Redis is unavailable: {said(error)}"
         if is_outage(error):
             _say.warning("waits", "the relay waits for Redis: %s", said(error))

@@ -145,7 +145,7 @@ class Subscription:
         return await self._store.call("XRANGE", self._key, start, "+", "COUNT", _CHUNK)
 
     async def _jump(self) -> None:
-        """What comes after the position was trimmed, or never was: go on from the newest."""
+        """Go on from the newest event: those behind the position were trimmed, or never were."""
         _, self.position = await guarded("a reader of events", _ends, self._store, self._key)
         self._anchored, self._lost = False, True
         self._filter = DeltaFilter()

@@ -25,7 +25,7 @@ from pentad.shared.graph.knowledge import BareEdge, EdgeType, GraphCondition, Me
 from pentad.shared.graph.merging import normal_name
 from pentad.shared.graph.sqlite_thread import SqliteThread
 from pentad.shared.owners import Owner
-from pentad.shared.synced_folders import sync_folder
+from pentad.shared.private_files import sync_folder
 
 _CHECK_S = 600.0
 """How long the file may be checked."""

@@ -15,11 +15,11 @@ from pentad.shared.keys import FIRST_ID, SessionKeys
 from pentad.shared.work.entry import complaint
 
 MOST_ENTRY_BYTES = 8 << 20
-"""Of one inbound entry, names and values of its fields together: any message fits, however its JSON is written."""
+"""Bytes of an inbound entry, names and values of its fields together: any message fits, however its JSON is written."""
 _ID = re.compile(rb"[0-9]{1,20}-[0-9]{1,20}")
 _FIRST_ID = FIRST_ID.encode()
 _NAMED = ("user_id", "task_id", "instruction")
-"""What decides, beside its text, what a message asks for and who may hear the answer."""
+"""Fields that decide, beside the text, what a message asks for and who may hear the answer."""
 
 
 @immutable
@@ -28,7 +28,7 @@ class Arrival:
 
     entry_id: str
     first_id: str
-    """The id that its producer was told: another one, when the stream has been replaced since."""
+    """The id that the producer was told: another one when the stream has been replaced since."""
     session: SessionKeys | None
     message: InboundMessage | None
     problem: str
@@ -38,12 +38,12 @@ class Arrival:
 
     @property
     def at(self) -> str:
-        """When it was appended; producers may give ids that are no times at all."""
+        """The time at which the entry was appended; ids that producers give may be no times at all."""
         return rfc3339(min(int(self.first_id.split("-")[0]), LAST_MS))
 
     @property
     def message_id(self) -> str:
-        """What its sender called it, as far as that can be read; else its first id."""
+        """The message id that the sender gave, as far as it can be read; else the entry's first id."""
         try:
             given = from_json(self.fields.get(b"data", b"{}")).get("message_id")
         except (ValueError, AttributeError):
@@ -52,9 +52,9 @@ class Arrival:
 
 
 def message_digest(message: InboundMessage) -> str:
-    """Tells what one message asks for from what another does: by its text, and the user, task and instruction it names.
+    """Return a digest by which two messages are compared: of the text, and of the user, task and instruction named.
 
-    The first 16 hexadecimal digits of a SHA-256: of the text alone, where nothing else is named.
+    It is the first 16 hexadecimal digits of a SHA-256: of the text alone, when nothing else is named.
     """
     named = {name: value for name in _NAMED if (value := getattr(message, name)) is not None}
     said = to_json([message.content, named]) if named else message.content.encode()
@@ -62,7 +62,7 @@ def message_digest(message: InboundMessage) -> str:
 
 
 def another_message(accepted: str, sent: str) -> str:
-    """Why a message is refused whose id another was accepted with. Both digests are of `message_digest`."""
+    """Return why a message is refused whose id another was accepted with. Both digests are of `message_digest`."""
     return (
         "message_id: it was accepted before with another text, user_id, task_id or instruction "
         f"(digest {accepted}, this one's is {sent}): "
@@ -71,7 +71,7 @@ def another_message(accepted: str, sent: str) -> str:
 
 
 def fields_of(flat: Sequence[bytes] | None) -> dict[bytes, bytes]:
-    """An entry's fields as the server lists them; none for one that was deleted."""
+    """Return an entry's fields from the server's list; none for a deleted entry."""
     names = iter(flat or ())
     return dict(zip(names, names, strict=True))
 
@@ -96,7 +96,7 @@ def read_entry(entry_id: str, fields: dict[bytes, bytes], shards: int) -> Arriva
 
 
 def too_large(entry_id: str, beginning: dict[bytes, bytes], size: int, digest: str) -> Arrival:
-    """An entry that is larger than any message: of its fields the server has told the beginning, of all of it the size.
+    """Return the arrival of an entry that is larger than any message, from the beginning of its fields and its size.
 
     ``digest``: the SHA-1 of the first MiB of its field ``data``; '' without one.
     """
@@ -106,7 +106,7 @@ def too_large(entry_id: str, beginning: dict[bytes, bytes], size: int, digest: s
 
 
 def _first_id(entry_id: str, fields: dict[bytes, bytes]) -> str:
-    """What `inbound_renew.lua` has noted; a field of a producer's own that only has this name is no id."""
+    """Return the id that `inbound_renew.lua` has noted. A field of this name without an id is ignored."""
     noted = fields.get(_FIRST_ID)
     return noted.decode() if noted is not None and _ID.fullmatch(noted) else entry_id
 
@@ -116,7 +116,7 @@ def _keys(tenant: str, session: str, shards: int) -> SessionKeys:
 
 
 def _guess_session(data: bytes, shards: int) -> SessionKeys | None:
-    """Whose message it would have been, if that much can be read."""
+    """Return the session of an unreadable message, if that much can be read."""
     try:
         with collector_waits(data):
             body = from_json(data)

@@ -1,6 +1,6 @@
-"""How many messages wait, of everybody and of one tenant: from their acceptance until a step has taken them in.
+"""Counts of messages that wait, of all tenants and of one: from their acceptance until a step has taken them in.
 
-Those that lie with a paused task wait for a person. They are parked: counted apart, of a tenant and of a session.
+Messages of a paused task wait for a person. They are parked: counted apart, of a tenant and of a session.
 """
 
 import logging
@@ -11,7 +11,7 @@ from redis.exceptions import ResponseError
 
 from pentad.contracts.streams import INBOUND
 from pentad.shared.errors import PentadError
-from pentad.shared.inbound.renewal import DO
+from pentad.shared.inbound.renewal import REMEDY
 from pentad.shared.keys import SessionKeys, load, parked_fields
 from pentad.shared.store.store import Store
 
@@ -19,11 +19,11 @@ log = logging.getLogger(__name__)
 
 _GROUP = (INBOUND.group or "").encode()
 _FRESH_S = 0.25
-"""A count is asked for again after this long."""
+"""Seconds after which a count is read again."""
 _COUNTED = 20_000
 """Entries that are counted one by one, where Redis has lost count: more than any limit."""
 _NO_COUNT = (float("-inf"), 0)
-_TENANTS = 4096
+_MAX_TENANTS = 4096
 """Tenants whose counts are remembered at once; sessions likewise."""
 
 
@@ -32,9 +32,9 @@ class UnusableError(PentadError):
 
 
 def unusable(error: ResponseError) -> UnusableError:
-    """A refusal that no waiting ends, in words for whoever sends messages; the rest of it is for the operator's log."""
+    """Return the error for a refusal that no waiting ends, in words for clients; details go to the log."""
     if "exhausted the last possible ID" in str(error):
-        return UnusableError(f"the inbound stream has no entry ids left: its operator must {DO}")
+        return UnusableError(f"the inbound stream has no entry ids left: its operator must {REMEDY}")
     log.error("%s does not take messages: %s", INBOUND.key(), error)
     return UnusableError("the inbound stream takes no messages: its operator finds the cause in the gateway's log")
 
@@ -51,10 +51,10 @@ class Backlog:
         self._lag = _NO_COUNT
         self._mail: dict[int, tuple[float, int]] = {}
         self._parked: dict[int, int] = {}
-        """By shard, as old as `_mail`."""
+        """Number of parked messages by shard, as old as `_mail`."""
         self._tenants: dict[tuple[int, str], tuple[float, int]] = {}
         self._sessions: dict[str, tuple[float, tuple[int, int]]] = {}
-        """What is parked of a tenant and of a session."""
+        """Numbers of parked messages of a tenant and of a session, by session, with the time of the count."""
         self._appended: deque[tuple[tuple[int, int], str]] = deque()
         """This gateway's entries that no router had read when that was looked at last, with their tenants."""
         self._read_to = (0, 0)
@@ -62,25 +62,25 @@ class Backlog:
         """How many of them are each tenant's."""
 
     def appended(self, entry: bytes, tenant: str) -> None:
-        """A message was appended by this gateway."""
+        """Note that this gateway has appended a message."""
         self._appended.append((_order(entry), tenant))
         self._own[tenant] += 1
         if len(self._appended) > _COUNTED:
             self._forget_first()
 
     def known(self, shard: int) -> int | None:
-        """What `all` would say without asking Redis; None when it would have to ask."""
+        """Return what `all` returns, if that needs no question to Redis; else None."""
         then = monotonic() - _FRESH_S
         mail_at, mail = self._mail.get(shard, _NO_COUNT)
         lag_at, lag = self._lag
         return lag + mail if lag_at >= then and mail_at >= then else None
 
     async def all(self, shard: int) -> int:
-        """Messages in the inbound stream and in this shard."""
+        """Return the number of messages in the inbound stream and in this shard."""
         return await self._inbound() + await self._in_shard(shard)
 
     async def of(self, shard: int, tenant: str) -> int:
-        """How many of them are this tenant's."""
+        """Return how many of these messages are this tenant's."""
         own = self._own.total()
         inbound = await self._inbound() * self._own[tenant] // own if own else 0
         return inbound + await self._tenants_own(shard, tenant)
@@ -90,12 +90,12 @@ class Backlog:
         return self._parked.get(shard, 0)
 
     async def parked_of(self, keys: SessionKeys) -> tuple[int, int]:
-        """How many of them are this tenant's, and how many this session's."""
+        """Return how many of the parked messages are this tenant's, and how many this session's."""
         read_at, found = self._sessions.get(keys.header, (float("-inf"), (0, 0)))
         if monotonic() - read_at > _FRESH_S:
             tenant, session = await self._store.call("HMGET", load(keys.shard), *parked_fields(keys))
             found = int(tenant or 0), int(session or 0)
-            if len(self._sessions) >= _TENANTS:
+            if len(self._sessions) >= _MAX_TENANTS:
                 self._sessions.clear()
             self._sessions[keys.header] = (monotonic(), found)
         return found
@@ -112,7 +112,7 @@ class Backlog:
         read_at, number = self._tenants.get((shard, tenant), _NO_COUNT)
         if monotonic() - read_at > _FRESH_S:
             number = int(await self._store.call("HGET", load(shard), f"tenant:{tenant}") or 0)
-            if len(self._tenants) >= _TENANTS:
+            if len(self._tenants) >= _MAX_TENANTS:
                 self._tenants.clear()
             self._tenants[shard, tenant] = (monotonic(), number)
         return number
@@ -125,7 +125,7 @@ class Backlog:
         return number
 
     async def _read_lag(self) -> int:
-        """What our group has not read. What another group has not read is its own affair."""
+        """Return the number of entries that our consumer group has not read; other groups do not count."""
         try:
             groups = await self._store.call("XINFO", "GROUPS", INBOUND.key())
         except ResponseError as error:

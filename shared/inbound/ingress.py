@@ -21,30 +21,67 @@ from typing import Any
 
 from redis.exceptions import RedisError, ResponseError
 
-from pentad.contracts.streams import INBOUND, SESSION_WAKE
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.events import ErrorEvent
+from pentad.contracts.streams import EVENTS, INBOUND, INBOUND_DEAD, SESSION_WAKE
 from pentad.shared import metrics
 from pentad.shared.actors.actors import count_wake_ups
+from pentad.shared.actors.erased_marks import entry_order, mark_at
 from pentad.shared.errors import OutageError
-from pentad.shared.inbound.arrival import MOST_ENTRY_BYTES, Arrival, fields_of, message_digest, read_entry, too_large
+from pentad.shared.inbound.arrival import (
+    MOST_ENTRY_BYTES,
+    Arrival,
+    another_message,
+    fields_of,
+    message_digest,
+    read_entry,
+    too_large,
+)
 from pentad.shared.inbound.fast_path import FastPath, Source
-from pentad.shared.inbound.unreadable import Refusing
 from pentad.shared.keys import (
     DEDUP_TTL_S,
     FIRST_ID,
     INBOUND_LEASE,
+    SessionKeys,
+    bell,
+    buried,
     dedup,
     erased_user,
     load,
     session_index,
+    told,
 )
 from pentad.shared.kinds import USER
 from pentad.shared.settings import Settings
-from pentad.shared.store.leaving import leave
+from pentad.shared.store.beats import write_before_stop
 from pentad.shared.store.redis_replies import Heard
 from pentad.shared.store.refusals import is_outage
 from pentad.shared.store.store import Argument, Command, Store
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 from pentad.shared.work.broker import ensure_group
+from pentad.shared.work.dead_letters import chain_of, count_letter, make_letter
+from pentad.shared.work.entry import printable
+
+log = logging.getLogger(__name__)
+_say = ThrottledLog(log)
+
+WAITING_LIMIT = 20_000
+"""Messages that may wait in one shard to be taken into a step, before the ingress stops copying."""
+_MAX_PASSED = WAITING_LIMIT
+"""Entries for full shards that are read past to reach those for others."""
+_GROUP = INBOUND.group or ""
+_BATCH = 128
+"""Entries of one read."""
+_READ_BYTES = 8 << 20
+"""Bytes of one read: behind so many no further entry is begun."""
+_FAST_PATH_LIMIT = 32
+"""Arrivals of one read that are routed where they enter. When more come together this router is busy: it only moves
+them, and all routers decide.
+"""
+_BLOCK_MS = 500
+"""Milliseconds that a read waits for entries."""
+_COMPETE_S = 0.25
+"""Seconds between two attempts of a router to get the ingress's lease."""
 
 
 class NextEntry:
@@ -66,7 +103,7 @@ class NextEntry:
             self._asked = self._store.listen(self._stream, after, block_ms)
 
     async def hear(self) -> tuple[str, dict[bytes, bytes]] | None:
-        """Await it: its id and fields; None when nothing has come, or what is not small. Raises ``OutageError``."""
+        """Await the entry: its id and fields; None when none has come, or a large one. Raises ``OutageError``."""
         asked, self._asked = self._asked, None
         reply: Any = None if asked is None else await self._store.heard(asked, self._stream)
         if not reply:
@@ -75,44 +112,25 @@ class NextEntry:
         return entry_id.decode(), fields_of(fields)
 
     def drop(self) -> None:
-        """Nobody will await what was asked for."""
+        """Cancel the read that nobody will await."""
         asked, self._asked = self._asked, None
         if asked is not None:
             asked.cancel()
 
 
-_say = ThrottledLog(logging.getLogger(__name__))
-
-WAITING_LIMIT = 20_000
-"""Messages that may wait in one shard to be taken into a step, before the ingress stops copying."""
-_MOST_LEFT = WAITING_LIMIT
-"""Entries for full shards that are read past to reach those for others."""
-_GROUP = INBOUND.group or ""
-_BATCH = 128
-_READ_BYTES = 8 << 20
-"""Of what is read at once: behind so much no further entry is begun."""
-_FEW = 32
-"""Arrivals that are routed where they enter. When more come together this router is busy: then it only moves them, and
-all routers decide.
-"""
-_BLOCK_MS = 500
-_LOOK_S = 0.25
-"""How often a router that does not hold the ingress looks whether it has become free."""
-
-
 class Ingress:
-    """Every router runs one; the lease decides which of them works."""
+    """Moves inbound entries to their sessions. Every router runs one; the lease decides which of them works."""
 
     def __init__(self, store: Store, settings: Settings, fast_path: FastPath | None = None) -> None:
         self._store, self._settings, self._fast_path = store, settings, fast_path
-        self._refusing = Refusing(store, settings)
+        self._refusing = RefusedEntries(store, settings)
         self._owner = token_hex(16)
         self._token = 0
         self._generation = ""
-        """Of the inbound stream: it is another after the stream was replaced."""
+        """Generation of the inbound stream, which changes when the stream is replaced."""
         self._acks: list[str] = []
         self._connection = 0
-        """Over which the lease was taken: another one begins with what is pending."""
+        """Number of the connection over which the lease was taken. A new one begins with pending entries."""
         self._last = "0-0"
         self._news = NextEntry(store, INBOUND.key())
 
@@ -122,7 +140,7 @@ class Ingress:
             await self._compete()
 
     async def _compete(self) -> None:
-        """Hold the lease for as long as it is ours; an outage is waited out."""
+        """Take the lease if it is free and move entries while it is held; an outage is waited out."""
         try:
             await ensure_group(self._store, INBOUND.key(), _GROUP)
             if await self._lease():
@@ -131,7 +149,7 @@ class Ingress:
                 finally:
                     self._news.drop()
             else:
-                await asyncio.sleep(min(_LOOK_S, self._settings.lease_ms / 8000))
+                await asyncio.sleep(min(_COMPETE_S, self._settings.lease_ms / 8000))
         except (OutageError, RedisError, OSError) as error:
             if isinstance(error, ResponseError) and not is_outage(error) and "NOGROUP" not in str(error):
                 self._store.stumbled("the ingress", error)
@@ -140,7 +158,7 @@ class Ingress:
 
     async def release(self) -> None:
         """Let another router go on at once, behind what has been moved. In an outage the lease ends by itself."""
-        await leave(self._store, "the ingress", self._release())
+        await write_before_stop(self._store, "the ingress", self._release())
 
     async def _release(self) -> None:
         if self._acks:
@@ -156,9 +174,9 @@ class Ingress:
         return True
 
     async def _hold(self) -> None:
-        """First what is pending, in order, then what is fresh; until the lease is lost.
+        """Move pending entries, in order, then fresh ones, until the lease is lost.
 
-        What a full shard refuses stays pending and is begun with again; the other shards do not wait for it.
+        Entries that a full shard refuses stay pending and are begun with again; other shards do not wait for them.
         """
         start, self._acks, self._connection = "0", [], self._store.connection
         full: set[int] = set()
@@ -174,7 +192,7 @@ class Ingress:
             if at_end and not full:
                 self._news.ask(self._last, min(_BLOCK_MS, self._settings.lease_ms // 4))
             left += len(arrivals) - await self._move(arrivals, source, full)
-            if full and (at_end or left > _MOST_LEFT or len(full) == self._settings.pentad_shards):
+            if full and (at_end or left > _MAX_PASSED or len(full) == self._settings.pentad_shards):
                 start, left = "0", 0
                 full.clear()
                 await asyncio.sleep(0.05)
@@ -184,9 +202,9 @@ class Ingress:
                 start = arrivals[-1].entry_id if arrivals else ">"
 
     async def _read(self, start: str, foreseen: Arrival | None) -> tuple[list[Arrival], Source, bool] | None:
-        """What is there, and whether there may be more; None when the lease is lost.
+        """Return the entries that are there, and whether there may be more; None when the lease is lost.
 
-        The questions about the session of what is foreseen go along. Their answers are used when exactly that is read.
+        Questions about the session of the foreseen entry go along. Their answers are used when exactly it is read.
         """
         lease: list[Argument] = [self._owner, self._token, self._settings.lease_ms]
         args: list[Argument] = [*lease, _GROUP, start, _BATCH, _READ_BYTES, MOST_ENTRY_BYTES, FIRST_ID, *self._acks]
@@ -214,15 +232,15 @@ class Ingress:
         return arrivals, Source(self._generation, on, int(at), answers), bool(more)
 
     def _arrival(self, entry_id: str, fields: dict[bytes, bytes], foreseen: Arrival | None) -> Arrival:
-        """An entry, read once: the stream may have been replaced by one in which this id is another's."""
+        """Return an entry, read once. Fields are compared: a replaced stream may have another entry of this id."""
         if foreseen is not None and (foreseen.entry_id, foreseen.fields) == (entry_id, fields):
             return foreseen
         return read_entry(entry_id, fields, self._settings.pentad_shards)
 
     async def _sleep(self, read: int) -> Arrival | None:
-        """Until there is more than the group was given; returns what is foreseen to be read next, alone.
+        """Wait until the stream has more than the group was given; returns the entry that will be read next, alone.
 
-        Nothing is when several were read last: under load they come together.
+        After a read of several entries none is foreseen: under load they come together.
         """
         entry = await self._news.hear()
         if entry is None or read > 1:
@@ -242,7 +260,7 @@ class Ingress:
         for shard in sorted({a.session.shard for a in arrivals if a.message and a.session}):
             batch = [a for a in arrivals if a.message and a.session and a.session.shard == shard]
             if shard not in full:
-                if len(arrivals) <= _FEW:
+                if len(arrivals) <= _FAST_PATH_LIMIT:
                     batch = await self._route(shard, batch, source)
                 batch = batch[await self._ingest(shard, batch) :] if batch else []
             refused |= {a.entry_id for a in batch}
@@ -252,9 +270,9 @@ class Ingress:
         return len(self._acks)
 
     async def _route(self, shard: int, batch: list[Arrival], source: Source) -> list[Arrival]:
-        """Route those that can be where they enter, and return the others, in their order.
+        """Route arrivals by the fast path where that is possible; returns the others, in their order.
 
-        Of a session that has several, none: they are handled one after the other.
+        Of a session with several arrivals none is: they are handled one after the other.
         """
         if self._fast_path is None:
             return batch
@@ -274,7 +292,7 @@ class Ingress:
         return [a for a in batch if a.entry_id not in entered]
 
     async def _sources(self, fast_path: FastPath, alone: list[Arrival], source: Source) -> list[Source]:
-        """For each its own, with what must be known of its session: asked for all in one write."""
+        """Return the source of each arrival with the state of its session, which is asked for all in one write."""
         asked = [fast_path.questions(a.session) if a.session else () for a in alone]
         answers = iter(await self._store.answers([*chain.from_iterable(asked)], on=source.connection))
         found = [[*islice(answers, len(questions))] for questions in asked]
@@ -321,3 +339,72 @@ class Ingress:
         metrics.published.labels(SESSION_WAKE.name, USER).inc(outcomes.count(b"new"))
         count_wake_ups(SESSION_WAKE, woken)
         return len(outcomes)
+
+
+class RefusedEntries:
+    """Tells sessions of refused entries and sets these aside, each once.
+
+    Both writes are guarded by the id that the entry had first, so a repeat writes nothing.
+    """
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store, self._settings = store, settings
+
+    async def refuse(self, arrival: Arrival) -> None:
+        """Tell the session and set the entry aside. An entry from before its session was erased is dropped."""
+        if arrival.session is not None and await self._is_erased(arrival.session, arrival.first_id):
+            return
+        if arrival.session is not None:
+            await self._tell(arrival.session, arrival)
+        session = arrival.session
+        letter = make_letter(
+            "entry",
+            INBOUND.key(),
+            arrival.first_id,
+            ((printable(name), value) for name, value in arrival.fields.items()),
+            reason=arrival.problem,
+            attempts=1,
+            at=arrival.at,
+            whom={"tenant_id": session.tenant, "session_id": session.session} if session is not None else {},
+            chain=chain_of(message=arrival.message_id),
+            clipped=arrival.cut,
+        )
+        keys = [buried(arrival.first_id), INBOUND_DEAD.key()]
+        if await self._store.run("dead_once", keys, [DEDUP_TTL_S, letter.to_json()]):
+            count_letter(INBOUND, "InboundMessage")
+            log.error("inbound entry %s was set aside: %s", arrival.first_id, arrival.problem)
+
+    async def refuse_text(self, arrival: Arrival) -> None:
+        """Refuse a message whose id was accepted with another text, or was until now."""
+        assert arrival.session is not None
+        assert arrival.message is not None
+        session = arrival.session
+        mark = await self._store.call("GET", dedup(session.shard, session.tenant, session.session, arrival.message_id))
+        accepted = (mark or b"").decode(errors="replace").partition(" ")[2] or "forgotten meanwhile"
+        await self.refuse(replace(arrival, problem=another_message(accepted, message_digest(arrival.message))))
+
+    async def _is_erased(self, session: SessionKeys, entry: str) -> bool:
+        mark = await mark_at(self._store, session.erased)
+        return mark is not None and entry_order(entry) <= entry_order(mark.entry)
+
+    async def _tell(self, session: SessionKeys, arrival: Arrival) -> None:
+        event = ErrorEvent(
+            event_id=f"e-{arrival.first_id}",
+            at=arrival.at,
+            tenant_id=session.tenant,
+            session_id=session.session,
+            causation_id=arrival.first_id,
+            code=ErrorCode.BAD_MESSAGE,
+            message=arrival.problem,
+            message_id=arrival.message_id,
+        )
+        guard = told(session.shard, session.tenant, session.session, f"refused:{arrival.first_id}")
+        args: list[Argument] = [
+            DEDUP_TTL_S,
+            event.to_json(),
+            self._settings.pentad_events_maxlen,
+            self._settings.pentad_events_ttl_s,
+            session.actor,
+        ]
+        done = await self._store.run("tell_once", [guard, session.events, bell(session.shard)], args)
+        metrics.published.labels(EVENTS.name, ErrorEvent.__name__).inc(done)

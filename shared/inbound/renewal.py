@@ -16,22 +16,22 @@ from pentad.shared.store.script import read_scripts
 from pentad.shared.store.store import Store
 
 _MAX_CLOCK_LEAD_MS = 60_000
-"""Clocks of servers differ by less, and step back by less."""
+"""Milliseconds by which clocks of servers differ at most, and step back at most."""
 _LOOK_EVERY_S = 5.0
 _LAST = (1 << 64) - 1
-DO = "run `pentad inbound renew`"
-"""What to do about either."""
+REMEDY = "run `pentad inbound renew`"
+"""The remedy for ids that are used up or ahead of the clock."""
 
 
 def exhausted(last_id: str) -> str | None:
-    """Why a stream with this last id takes nothing more, or None."""
+    """Return why a stream with this last id takes no more entries, or None."""
     if last_id != f"{_LAST}-{_LAST}":
         return None
-    return f"{INBOUND.key()} has no entry ids left, so it takes no message: {DO}"
+    return f"{INBOUND.key()} has no entry ids left, so it takes no message: {REMEDY}"
 
 
 def ahead(last_id: str, now_ms: int) -> str | None:
-    """How far a stream with this last id is ahead of the clock, or None.
+    """Return how far a stream with this last id is ahead of the clock, or None.
 
     A producer has given an id of its own, or the clock has stepped back; Redis goes on from there. It works, until such
     ids run out.
@@ -41,7 +41,7 @@ def ahead(last_id: str, now_ms: int) -> str | None:
         return None
     far = f"{days:.0f} days" if days >= 1 else f"{days * 1440:.0f} minutes"
     why = "a producer gave its own, or the clock has stepped back"
-    return f"the ids of {INBOUND.key()} are {far} ahead of the clock, because {why}: {DO}"
+    return f"the ids of {INBOUND.key()} are {far} ahead of the clock, because {why}: {REMEDY}"
 
 
 @lru_cache(maxsize=1)

@@ -8,7 +8,7 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pentad.shared.child_processes.connected import start_connected
+from pentad.shared.child_processes import start_connected
 from pentad.shared.settings import tool_environment
 
 _MODULE = "pentad.shared.memory.vectors_child"

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from pentad.shared.child_processes.backoff import Backoff
+from pentad.shared.child_processes import Backoff
 from pentad.shared.errors import MemoryOutageError
 from pentad.shared.memory.child_connection import ChildConnection
 from pentad.shared.memory.child_frames import framed, points_told, request_of, result_of

@@ -18,7 +18,7 @@ from pentad.shared.memory.statements import is_statement
 from pentad.shared.memory.true_times import TrueTimes, times_told
 from pentad.shared.memory.walk_choice import WalkChoice
 from pentad.shared.owners import Owner
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 from pentad.shared.vectors.points import Payload
 
 _say = ThrottledLog(logging.getLogger(__name__))

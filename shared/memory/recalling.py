@@ -24,7 +24,7 @@ from pentad.shared.models.circuit import Circuit
 from pentad.shared.models.ports import ModelFailed, ModelRefused
 from pentad.shared.owners import Owner
 from pentad.shared.recall.relevance import has_subject
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 _say = ThrottledLog(logging.getLogger(__name__))
 

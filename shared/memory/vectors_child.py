@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json
 
-from pentad.shared.child_processes.lifeline import tie_to_parent
+from pentad.shared.child_processes import tie_to_parent
 from pentad.shared.errors import MemoryRefusedError, SettingsError
 from pentad.shared.memory.child_frames import HEAD, MOST_BYTES, answered, failed, points_heard
 from pentad.shared.memory.child_launch import ChildOrder

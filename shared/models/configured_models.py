@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pentad.contracts.models import ModelEntry
+from pentad.shared.addresses import shown_place
 from pentad.shared.errors import SettingsError
-from pentad.shared.http_url import shown_place
 from pentad.shared.immutable import immutable
 from pentad.shared.models.embeddings import EmbeddingModel
 from pentad.shared.models.model_keys import ModelKeys, model_keys

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Protocol
 from zlib import crc32
 
-from pentad.shared.time_slices import TimeSlices
+from pentad.shared.event_loop import TimeSlices
 
 _WORD = re.compile(r"\w+")
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")

@@ -15,7 +15,7 @@ from urllib.request import getproxies
 
 from pydantic_core import from_json
 
-from pentad.shared.http_url import shown_place
+from pentad.shared.addresses import shown_place
 from pentad.shared.models.loose_values import parse_object
 from pentad.shared.models.model_failures import error_in, from_status, message_in, shortened
 from pentad.shared.models.model_keys import OPENAI_URL

@@ -13,11 +13,11 @@ from pentad.shared.instructions.instruction_list import all_instructions
 from pentad.shared.presence.published import INSTRUCTIONS
 from pentad.shared.registries.registrations import REGISTERED_INSTRUCTIONS, Registered
 from pentad.shared.store.store import Store
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 _EVERY_S = 1.0
 _MIN_LOOKUP_INTERVAL_S = 0.2
-"""A name that is not known is looked for among the plugins' at once, but not more often than this."""
+"""Seconds between two looks for unknown names among the instructions of plugins."""
 _say = ThrottledLog(logging.getLogger(__name__))
 
 
@@ -36,7 +36,7 @@ class InstructionBook:
         self._known = self._merged()
 
     async def known(self, wanted: str | None = None) -> Mapping[str, Instruction]:
-        """All of them, by name: the same mapping until one has changed. ``wanted``: is looked for if it is not there.
+        """Return all instructions by name: the same mapping until one changes. ``wanted``: a name to look for.
 
         Raises ``OutageError`` only for a name that is looked for.
         """
@@ -63,7 +63,7 @@ class InstructionBook:
             self._known = self._merged()
 
     async def _read_published(self) -> bool:
-        """Whether the plugins' have changed."""
+        """Read the plugins' instructions; returns whether they have changed."""
         raw = await INSTRUCTIONS.fetch(self._store)
         self._read_at = monotonic()
         if raw == self._raw:

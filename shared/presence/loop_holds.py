@@ -1,7 +1,7 @@
-"""How long the event loop of a process was held: measured, logged, and told to whoever runs `pentad doctor`.
+"""Holds of a process's event loop: measured, logged, and published for `pentad doctor`.
 
-All that a process serves runs in one loop. Code that does not let go of it stops every tenant of that process, so the
-delay is measured all the time, and a long one is kept where the doctor looks.
+All work of a process runs in one loop. Code that holds it stops every tenant of that process, so the delay is measured
+all the time, and a long one is kept where the doctor looks.
 """
 
 import asyncio
@@ -22,35 +22,37 @@ from pentad.shared.store.store import Store
 
 log = logging.getLogger(__name__)
 
-LONG_S = 1.0
-"""A delay that is logged and told to the doctor."""
-TOLD_MS = 86_400_000
-"""How long a hold is told of."""
+LOGGED_DELAY_S = 1.0
+"""Seconds of delay from which on a hold is logged and shown by the doctor."""
+HOLD_TTL_MS = 86_400_000
+"""Milliseconds for which a hold is kept."""
 _EVERY_S = 0.02
-_TELL_S = 1.0
+"""Seconds between two measurements."""
+_PUBLISH_S = 1.0
+"""Seconds between two looks for holds that are not published yet."""
 _LONGER_COUNTS_MS = 3_600_000
-"""For so long a shorter hold does not take the place of a longer one."""
-_MOST_UNTOLD = 16
+"""Milliseconds for which a shorter hold does not replace a longer one."""
+_MAX_UNPUBLISHED = 16
 
 
 class LoopHold(Contract):
     """One hold of a loop."""
 
     who: str
-    """The service, or the services, of the process."""
+    """The services of the process, in words."""
     seconds: float
     at: int
-    """Server time in ms at which it was told: up to a second or two after its end."""
+    """Server time in ms at which the hold was published: up to a second or two after its end."""
 
 
 @immutable
-class _Untold:
+class _UnpublishedHold:
     who: str
     seconds: float
 
 
-_untold: deque[_Untold] = deque(maxlen=_MOST_UNTOLD)
-"""Holds of this process that no service of it has told yet."""
+_unpublished: deque[_UnpublishedHold] = deque(maxlen=_MAX_UNPUBLISHED)
+"""Holds of this process that no service of it has published yet."""
 
 
 async def watch_loop(who: str) -> None:
@@ -63,37 +65,37 @@ async def watch_loop(who: str) -> None:
         busy = min(late, process_time() - worked)
         delay.observe(late)
         held.observe(busy)
-        if late >= LONG_S:
+        if late >= LOGGED_DELAY_S:
             said = "the event loop of %s was held for %.1f s, of which it worked %.1f s: nobody was served meanwhile"
             log.warning(said, who, late, busy)
-            _untold.append(_Untold(who, late))
+            _unpublished.append(_UnpublishedHold(who, late))
 
 
 async def keep_telling_holds(store: Store) -> None:
-    """Keep the holds of this process where the doctor looks, for ever. Of several services in it the first one does."""
+    """Publish the holds of this process, for ever. Of several services in it the first that looks publishes one."""
     while True:
-        await asyncio.sleep(_TELL_S)
-        if _untold:
-            hold = _untold.popleft()
+        await asyncio.sleep(_PUBLISH_S)
+        if _unpublished:
+            hold = _unpublished.popleft()
             try:
                 await _tell(store, hold)
             except (OutageError, RedisError):
-                _untold.append(hold)
+                _unpublished.append(hold)
 
 
-async def _tell(store: Store, hold: _Untold) -> None:
+async def _tell(store: Store, hold: _UnpublishedHold) -> None:
     now = await store.clock()
     kept = _read(await store.call("HGET", LOOP_HOLDS, hold.who) or b"")
     if kept is not None and now - kept.at < _LONGER_COUNTS_MS and kept.seconds > hold.seconds:
         return
     told = LoopHold(who=hold.who, seconds=round(hold.seconds, 1), at=now)
     await store.call("HSET", LOOP_HOLDS, hold.who, told.to_json())
-    await store.call("EXPIRE", LOOP_HOLDS, TOLD_MS // 1000)
+    await store.call("EXPIRE", LOOP_HOLDS, HOLD_TTL_MS // 1000)
 
 
 def held_lately(values: Iterable[bytes], now: int) -> tuple[LoopHold, ...]:
-    """Of each service the hold that counts, the longest first. ``now``: server time in ms."""
-    holds = [hold for value in values if (hold := _read(value)) is not None and now - hold.at < TOLD_MS]
+    """Return the hold of each service that counts, the longest first. ``now``: server time in ms."""
+    holds = [hold for value in values if (hold := _read(value)) is not None and now - hold.at < HOLD_TTL_MS]
     return tuple(sorted(holds, key=lambda hold: -hold.seconds))
 
 

@@ -1,7 +1,7 @@
-"""What tool-workers publish for the other services: their tools, and the instructions of their plugins.
+"""Tools and instructions of plugins, which tool-workers publish for the other services.
 
-It stays for a day after the last beat of a worker that has it. A tool goes sooner when workers of its queue beat
-without it: what they have now is what there is.
+An item stays for a day after the last beat of a worker that has it. A tool goes sooner when workers of its queue beat
+without it: then no worker has it any more.
 """
 
 import logging
@@ -21,32 +21,31 @@ from pentad.shared.store.store import Argument, Store
 log = logging.getLogger(__name__)
 
 BEAT_S = 10.0
-"""How often a worker says again what it has."""
+"""Seconds between two beats of a worker, which publish what it has again."""
 SILENT_MS = 60_000
-"""What nobody has said for so long has no living worker."""
+"""Milliseconds without a beat after which an item counts as one without a living worker."""
 _MAX_CLOCK_LEAD_MS = 1_000
-"""What was said later than this from now was said before the clock stepped back."""
+"""Milliseconds. A beat from further in the future was written before the clock stepped back."""
 
 T = TypeVar("T", ToolSpec, Instruction)
 
 
 @immutable
 class Beaten(Generic[T]):
-    """What was published, and when a worker last said that it has it: ms of the server's clock."""
+    """A published item, and its last beat in ms of the server's clock."""
 
     item: T
     beat: int
 
     def alive(self, now: int) -> bool:
-        """Whether a living worker has it, as far as is known at this time."""
+        """Whether a living worker has the item, as far as is known at this time."""
         return now - self.beat <= SILENT_MS
 
 
 class Published(Generic[T]):
-    """One kind of what is published, in a hash of its own.
+    """The published items of one kind, in a hash of their own.
 
-    ``queue_of``: names the workers among which one that has an item is looked for. Without it nothing goes before its
-    day is over.
+    ``queue_of``: returns the queue of an item, whose workers have it. Without it no item goes before its day is over.
     """
 
     def __init__(self, key: str, kind: type[T], what: str, queue_of: Callable[[T], str] | None = None) -> None:
@@ -55,7 +54,7 @@ class Published(Generic[T]):
         self._queue_of: Callable[[T], str] | None = queue_of
 
     async def publish(self, store: Store, items: Sequence[T]) -> None:
-        """Say that a living worker has these."""
+        """Publish these items with a beat of now."""
         if not items:
             return
         now = await store.clock()
@@ -66,7 +65,7 @@ class Published(Generic[T]):
         await store.call("EXPIRE", self._key, DAY_S)
 
     async def forget_others(self, store: Store, items: Sequence[T]) -> None:
-        """Remove all but these. Another worker that lives misses what it has within a second, and says it again."""
+        """Remove all other items. A living worker that has one misses it within a second, and publishes it again."""
         others = {*await store.call("HKEYS", self._key)} - {item.name.encode() for item in items}
         if others:
             await store.call("HDEL", self._key, *sorted(others))
@@ -77,25 +76,25 @@ class Published(Generic[T]):
             await store.call("HDEL", self._key, *sorted(names))
 
     async def lost(self, store: Store, items: Sequence[T]) -> bool:
-        """Whether some of these, published before, are not there any more: Redis was emptied, or has lost its tail."""
+        """Whether some of these published items are missing: Redis was emptied, or has lost its last writes."""
         return bool(items) and None in await store.call("HMGET", self._key, *(item.name for item in items))
 
     async def read(self, store: Store) -> dict[str, T]:
-        """What there is, by name."""
+        """Read the published items, by name."""
         raw = await self.fetch(store)
         return self.parse(raw, await store.clock()) if raw else {}
 
     async def fetch(self, store: Store) -> Sequence[bytes]:
-        """The hash as it is, for who compares it with what was read before."""
+        """Read the hash as it is, to be compared with an earlier reading."""
         raw: Sequence[bytes] = await store.call("HGETALL", self._key)
         return raw
 
     def parse(self, raw: Sequence[bytes], now: int) -> dict[str, T]:
-        """What the hash says at this time, in ms of the server's clock."""
+        """Return the items of the hash at this time, in ms of the server's clock, by name."""
         return {name: beaten.item for name, beaten in self.beats(raw, now).items()}
 
     def beats(self, raw: Sequence[bytes], now: int) -> dict[str, Beaten[T]]:
-        """The same, each with its last beat."""
+        """Return the items of the hash at this time, each with its last beat, by name."""
         oldest = now - DAY_S * 1000
         found = [_by_now(beaten, now) for beaten in self._entries(raw) if beaten.beat >= oldest]
         newest: dict[str, int] = {}
@@ -116,7 +115,7 @@ class Published(Generic[T]):
 
 
 def _by_now(beaten: Beaten[T], now: int) -> Beaten[T]:
-    """What was said before the clock stepped back is not the newest: a living worker says it again in ten seconds."""
+    """Make a beat from before the clock stepped back an old one: a living worker beats again within ten seconds."""
     return (
         beaten
         if beaten.beat <= now + _MAX_CLOCK_LEAD_MS

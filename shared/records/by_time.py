@@ -16,7 +16,7 @@ from typing import Any
 from pentad.contracts.ids import is_identifier, milliseconds, rfc3339
 from pentad.contracts.records import TaskRecord
 from pentad.shared.immutable import immutable
-from pentad.shared.synced_folders import make_folder, open_private, sync_folder
+from pentad.shared.private_files import make_folder, open_private, sync_folder
 
 BY_TIME, BY_SESSION = "_by_time", "_by_session"
 HOUR_MS = 3_600_000

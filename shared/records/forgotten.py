@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pentad.contracts.ids import is_identifier
+from pentad.shared.private_files import make_folder, open_private, sync_folder
 from pentad.shared.records.by_time import names_in
-from pentad.shared.synced_folders import make_folder, open_private, sync_folder
 
 FORGOTTEN = "_forgotten"
 _END = ".json"

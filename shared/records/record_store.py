@@ -19,8 +19,8 @@ from pydantic import ValidationError
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.records import TaskRecord
 from pentad.shared.errors import DamagedError, OutageError, SettingsError
+from pentad.shared.private_files import make_folder, open_private, sync_folder
 from pentad.shared.records import by_time, forgotten
-from pentad.shared.synced_folders import make_folder, open_private, sync_folder
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

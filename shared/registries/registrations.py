@@ -1,4 +1,4 @@
-"""What was registered while the system runs: models, instructions. Kept in Redis, and every process follows it."""
+"""Models and instructions that are registered while the system runs: kept in Redis, and followed by every process."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ from pentad.shared.immutable import immutable
 from pentad.shared.instructions.instruction_list import check_schema
 from pentad.shared.keys import INSTRUCTIONS_REGISTRY, MODELS_REGISTRY, VERSION
 from pentad.shared.store.store import Argument, Store
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 log = logging.getLogger(__name__)
 
@@ -30,15 +30,15 @@ T = TypeVar("T", ModelEntry, Instruction)
 
 @immutable
 class Registered(Generic[T]):
-    """What was registered, as it was read."""
+    """The registered entries, as they were read."""
 
     version: bytes
-    """'' when nothing ever was."""
+    """The word that the last change has made; '' when nothing was ever registered."""
     entries: tuple[T, ...]
 
 
 class Registrations(Generic[T]):
-    """One kind of what can be registered, in a hash of its own.
+    """The registered entries of one kind, in a hash of their own.
 
     ``name``: the field that names an entry. ``most_bytes`` of an entry: more than any that was checked has. ``check``
     raises ``ValueError`` for an entry that cannot be used.
@@ -61,7 +61,7 @@ class Registrations(Generic[T]):
         return Registered(version, tuple(entry for entry in read if entry is not None))
 
     async def newer(self, store: Store, version: bytes | None) -> Registered[T] | None:
-        """What is registered if it is not of this ``version``, which is None when nothing was read yet."""
+        """Read the entries, unless they still have this ``version``, which is None before the first reading."""
         if version is not None and (await store.call("HGET", self._key, VERSION) or b"") == version:
             return None
         return await self.read(store)

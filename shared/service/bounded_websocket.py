@@ -11,15 +11,15 @@ from websockets.server import ServerProtocol
 
 from pentad.shared.service.connections import Connections, Patience
 from pentad.shared.service.problem_document import MEDIA_TYPE, last_answer, problem_document
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
-_MOST_CORKED = 1 << 16  # bytes
+_MAX_CORKED_BYTES = 1 << 16
 
 
 class Corked:
     """A transport that sends once in a turn of the loop what was written in it: a frame alone costs as much.
 
-    What is much goes at once: only what was sent can pause the writer.
+    Large data is sent immediately: only data that was sent can pause the writer.
     """
 
     def __init__(self, transport: Any) -> None:
@@ -36,7 +36,7 @@ class Corked:
             asyncio.get_running_loop().call_soon(self._send)
         self._written.append(data)
         self._size += len(data)
-        if self._size > _MOST_CORKED:
+        if self._size > _MAX_CORKED_BYTES:
             self._send()
 
     def close(self) -> None:
@@ -68,7 +68,7 @@ class _Handshakes(ServerProtocol):
 
 
 class BoundedWebSocket(WebSocketsSansIOProtocol):
-    """One connection."""
+    """One WebSocket connection."""
 
     def __init__(self, connections: Connections, **given: Any) -> None:
         super().__init__(**given)
@@ -79,7 +79,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         """Whether the client leaves unread what it was sent."""
         self._drains = 0
         self._rest = b""
-        """What has come and is not read yet."""
+        """Bytes that have come and are not read yet."""
         self.conn = _Handshakes(max_size=self.config.ws_max_size, logger=self.logger)
 
     idle = False
@@ -114,7 +114,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
-        """What is much is read in pieces, with a turn of the loop for others between: it may be very many frames."""
+        """Read large data in pieces, with a turn of the loop for others between: it may hold very many frames."""
         if self._rest:
             self._rest += data
         elif len(data) <= _PIECE:
@@ -152,6 +152,6 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
             super().handle_ping()
 
     def handle_cont(self, event: Frame) -> None:
-        """TimeSlices without content are not kept: they count nothing towards the longest frame."""
+        """Drop continuation frames without content, which would not count towards the longest message."""
         if event.data or event.fin:
             super().handle_cont(event)

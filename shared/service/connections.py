@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Protocol
 
 from pentad.shared.immutable import immutable
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 _SHARE_OF_FILES = 2
 """One in so many of the files that the process may open is for connections; others are for Redis, models, stores."""
@@ -16,37 +16,37 @@ _say = ThrottledLog(logging.getLogger(__name__))
 
 @immutable
 class ConnectionLimits:
-    """Of one port. Times are in seconds."""
+    """Limits for the connections of one port. Times are in seconds."""
 
     most: int = 10_000
     of_one_address: int = 10_000
     head_s: float = 15.0
-    """Until the head of a request is whole, from the connection's beginning or the last answer."""
+    """Seconds until the head of a request is whole, from the connection's beginning or the last answer."""
     body_s: float = 60.0
-    """Until its body is whole."""
+    """Seconds until the body of a request is whole."""
     read_s: float = 60.0
-    """Until a client that reads too slowly takes something of what waits for it."""
+    """Seconds until a client that reads too slowly takes some of the data that waits for it."""
     close_s: float = 10.0
-    """Until a closed connection is gone."""
+    """Seconds until a closed connection is gone."""
     look_s: float = 2.0
-    """How often open connections are looked at."""
+    """Seconds between two looks at the open connections."""
 
 
 class OpenConnection(Protocol):
-    """What a port knows of one of its connections."""
+    """A connection as its port sees it."""
 
     address: str
-    """Whose it is, without the port."""
+    """The client's address, without its port."""
 
     @property
     def idle(self) -> bool:
-        """Nothing is asked or answered on it: it may be closed to make room."""
+        """Whether no request is under way, so that the connection may be closed to make room."""
 
     def look(self, now: float) -> None:
-        """Be closed if the other side has had its time. ``now``: of the loop's clock."""
+        """Close the connection if the client has had its time. ``now``: time of the loop's clock."""
 
     def hang_up(self) -> None:
-        """Be closed at once."""
+        """Close the connection immediately."""
 
 
 class Patience:
@@ -72,12 +72,12 @@ class Connections:
         self.limits = limits
         self._most = min(limits.most, _files() // _SHARE_OF_FILES)
         self._open: dict[OpenConnection, None] = {}
-        """In the order in which they were opened."""
+        """The open connections, in the order in which they were opened."""
         self._of: Counter[str] = Counter()
         self._next_look: asyncio.TimerHandle | None = None
 
     def admit(self, one: OpenConnection) -> str:
-        """Take one in; if there is no room, returns why. Idle ones are closed for it, the oldest first."""
+        """Admit a connection; returns why when there is no room. Idle ones are closed for it, the oldest first."""
         full = self._full(one.address)
         if full and not self._made_room(one.address):
             _say.warning("full", "a connection of %s is refused: %s", one.address, full)
@@ -89,7 +89,7 @@ class Connections:
         return ""
 
     def leave(self, one: OpenConnection) -> None:
-        """It is gone. Harmless for one that was not admitted."""
+        """Remove a connection that is gone. Harmless for one that was not admitted."""
         if one in self._open:
             del self._open[one]
             self._of[one.address] -= 1

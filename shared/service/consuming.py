@@ -1,4 +1,4 @@
-"""What the services that serve work streams share: how they start, how they stop, and when they are alive."""
+"""The base of services that serve work streams: how they start, how they stop, and when they are alive."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
@@ -24,7 +24,7 @@ class ConsumingService:
 
     name: str
     check: str
-    """What is not done any more when a loop has ended: a word for readiness."""
+    """Name of the readiness check that fails when a loop has ended: a word for the work that is not done then."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -56,10 +56,10 @@ class ConsumingService:
     # What a service fills in
 
     async def prepare(self) -> None:
-        """What must be there before Redis is asked for anything."""
+        """Prepare whatever is needed before Redis is asked for anything."""
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
-        """What runs as long as the service does, its housekeeping aside."""
+        """Return the loops that run as long as the service does, its housekeeping aside."""
         return ()
 
     def reading_at_start(self) -> Sequence[Consumer]:
@@ -71,12 +71,12 @@ class ConsumingService:
         return [(c.stream, c.key) for c in self.consumers]
 
     async def leave(self) -> None:
-        """Give up what is in work, so that it can be handed back. Nothing new is read by then."""
+        """Interrupt the work under way, so that it can be handed back. Nothing new is read by then."""
 
     async def close(self) -> None:
-        """Close what is this service's own; Redis is still there."""
+        """Close the service's own resources; Redis is still connected."""
 
-    # What whoever runs it asks (`pentad.shared.service.port`)
+    # What whoever runs it asks (`pentad.shared.service.runnable`)
 
     async def start(self) -> None:
         await self.prepare()

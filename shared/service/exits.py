@@ -5,8 +5,8 @@ import sys
 import traceback
 from collections.abc import Callable
 
+from pentad.shared.command_settings import unknown_variables
 from pentad.shared.errors import PentadError
-from pentad.shared.settings import unknown_variables
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 

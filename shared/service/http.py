@@ -1,4 +1,4 @@
-"""What every service answers over HTTP: ``/healthz``, ``/readyz`` and ``/metrics``; and the server under it.
+"""The HTTP interface of every service: ``/healthz``, ``/readyz`` and ``/metrics``; and the server under it.
 
 Uvicorn and Starlette are imported on first use, off the loop: a service consumes before it serves.
 """
@@ -6,22 +6,22 @@ Uvicorn and Starlette are imported on first use, off the loop: a service consume
 import asyncio
 import hmac
 import socket
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
+from pentad.shared.addresses import is_loopback
 from pentad.shared.service.connections import ConnectionLimits
-from pentad.shared.service.garbage import settle
-from pentad.shared.service.listening import DEFAULT_HOST, address_of, claim_port
-from pentad.shared.service.port import HasNotes, RunnableService
 from pentad.shared.service.problem_document import MEDIA_TYPE, problem_document
-from pentad.shared.service.this_machine import why_foreign
+from pentad.shared.service.process import settle
+from pentad.shared.service.runnable import DEFAULT_HOST, HasNotes, RunnableService, address_of, claim_port
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import Route
 
-    from pentad.shared.service.quiet_uvicorn import QuietServer
+    from pentad.shared.service.uvicorn_server import QuietServer
 
 NOTE = "note: "
 """Begins what readiness says of something that does not keep a service from serving."""
@@ -29,6 +29,9 @@ GRACE_S = 5
 """Seconds that answers under way get when a server stops."""
 _LIMITS = ConnectionLimits()
 _NO_KEY = "metrics need PENTAD_METRICS_KEY (or, of the gateway, PENTAD_ADMIN_KEY) as a bearer token here"
+_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+"""How an address ends that names the port which its scheme means anyway."""
+Headers = Iterable[tuple[bytes, bytes]]
 
 
 def unmet(services: Sequence[RunnableService]) -> dict[str, str]:
@@ -49,7 +52,7 @@ def _checks(service: RunnableService) -> dict[str, str | None]:
 
 
 def _notes(services: Sequence[RunnableService]) -> dict[str, str]:
-    """What services want a person to know although they serve."""
+    """Return the notes that services have for a person although they are ready."""
     said = {f"{s.name}.{name}": text for s in services if isinstance(s, HasNotes) for name, text in s.notes().items()}
     return {name: f"{NOTE}{text}" for name, text in said.items()}
 
@@ -160,7 +163,7 @@ class HttpServer:
             sock.close()
 
     def alive(self) -> bool:
-        """False once the server has ended unasked."""
+        """Return False once the server has ended by itself."""
         return self._task is None or not self._task.done()
 
 
@@ -168,7 +171,7 @@ def _make_server(app: Any, grace_s: int, limits: ConnectionLimits) -> "QuietServ
     """Imports everything that serving needs; takes 0.2 s the first time, which is why it happens in a thread."""
     import starlette.applications  # noqa: F401 - so that the first request does not pay for it
 
-    from pentad.shared.service.quiet_uvicorn import QuietServer
+    from pentad.shared.service.uvicorn_server import QuietServer
 
     return QuietServer(app, grace_s, limits)
 
@@ -209,3 +212,39 @@ def _for_this_machine(inner: Any) -> Any:
         await send({"type": "http.response.body", "body": problem_document(403, why)})
 
     return app
+
+
+def why_foreign(headers: Headers, origins: Collection[str] = ()) -> str | None:
+    """Return why a request over loopback comes from elsewhere, a page of another site or another name; else None.
+
+    Pages are let in from our own address, and from these ``origins``: any program of this machine may serve a page at
+    another port. A page's requests name where it is from in ``Origin``.
+    """
+    hosts, pages = [], []
+    for name, value in headers:
+        if name == b"host":
+            hosts.append(value.decode("latin-1"))
+        elif name == b"origin":
+            pages.append(value.decode("latin-1"))
+    if not all(is_loopback(_host_in(f"//{host}")) for host in hosts):
+        return "this is open to this machine only: use http://127.0.0.1"
+    for page in pages:
+        if page not in origins and not any(_is_origin_of(page, host) for host in hosts):
+            return "pages of other sites may not talk to this: name theirs in PENTAD_CORS_ORIGINS"
+    return None
+
+
+def _is_origin_of(origin: str, host: str) -> bool:
+    """Whether the page at an origin was loaded from the host that it now talks to."""
+    scheme, _, place = origin.partition("://")
+    port = _DEFAULT_PORTS.get(scheme)
+    return port is not None and place.lower().removesuffix(port) == host.lower().removesuffix(port)
+
+
+def _host_in(url: str) -> str:
+    """The host of a URL, '' when there is none, or more than a host: a user, a path, a blank within."""
+    try:
+        parts = urlsplit(url)
+        return parts.hostname or "" if url.endswith(f"//{parts.netloc}") and "@" not in url else ""
+    except ValueError:
+        return ""

@@ -12,13 +12,13 @@ _HOST = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line says about running. ``port`` None: the default port, or a free one."""
+    """Options of a command that runs services. ``port`` None: the default port, or a free one."""
 
     host: str = _HOST
     port: int | None = None
     data_dir: Path | None = None
     log_level: Level | None = None
-    """None: as ``PENTAD_LOG_LEVEL`` says."""
+    """The least level that is logged; None: as ``PENTAD_LOG_LEVEL`` says."""
     log_payloads: bool = False
 
     @classmethod

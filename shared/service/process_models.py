@@ -15,7 +15,7 @@ from pentad.shared.models.model_list import KnownModel
 from pentad.shared.models.model_makers import make_of_entry
 from pentad.shared.models.model_pool import ModelPool
 from pentad.shared.models.ports import ChatModel, KeyRefused, ModelFailed
-from pentad.shared.presence.model_health import keep_reporting
+from pentad.shared.presence.announcements import report_health
 from pentad.shared.registries.model_places import ModelPlaces
 from pentad.shared.registries.registrations import REGISTERED_MODELS
 from pentad.shared.settings import Settings
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 _KEY_S = 10.0
 _STATES = {"ok": 0, "failing": 1, "probing": 2, "open": 3}
-"""As the metric has them."""
+"""Values of the metric for each state of a model."""
 
 
 class ProcessModels:
@@ -44,9 +44,9 @@ class ProcessModels:
         return self.pool.default is self._of_environment
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
-        """What runs as long as the process does."""
+        """Return the loops that run as long as the process does."""
         following = REGISTERED_MODELS.keep_following(self._store, self._use)
-        reporting = keep_reporting(self._store, self._consumer, self._look)
+        reporting = report_health(self._store, self._consumer, self._look)
         return (following, reporting, self._places.keep(), self.pool.keep_closing())
 
     async def check_key(self) -> None:

@@ -12,17 +12,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from pentad.contracts.streams import Service
+from pentad.shared.addresses import is_loopback
 from pentad.shared.embedded.operator_key import with_operator_key
 from pentad.shared.errors import PentadError, SettingsError
 from pentad.shared.presence.loop_holds import watch_loop
 from pentad.shared.service.exits import DONE, FAILED, exit_code_of, say_unknown_variables
-from pentad.shared.service.garbage import settle
 from pentad.shared.service.http import HttpServer, health_app, unmet
-from pentad.shared.service.listening import DEFAULT_PORTS, Listening
 from pentad.shared.service.options import Options, add_serve_options
-from pentad.shared.service.port import Announcing, RunnableService
-from pentad.shared.service.signals import Stop, StopAskedError, cancel_and_wait, run_loop
-from pentad.shared.settings import Settings, is_loopback, load_settings
+from pentad.shared.service.process import Stop, StopAskedError, cancel_and_wait, run_loop, settle
+from pentad.shared.service.runnable import DEFAULT_PORTS, Announcing, Listening, RunnableService
+from pentad.shared.settings import Settings, load_settings
 from pentad.shared.telemetry import chosen_form, configure_logging
 
 log = logging.getLogger(__name__)
@@ -105,7 +104,7 @@ class Watched:
 
     @property
     def about(self) -> str:
-        """What it says to whoever starts it."""
+        """The service's line for the person who starts it."""
         return self._service.about if isinstance(self._service, Announcing) else ""
 
     async def start(self) -> None:

@@ -1,4 +1,4 @@
-"""What must be true of a Redis before anything is entrusted to it: looked at when a service starts, and watched."""
+"""Requirements of a Redis before Pentad uses it: checked when a service starts, and watched."""
 
 import asyncio
 import logging
@@ -6,12 +6,12 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
+from pentad.shared.addresses import redis_files
 from pentad.shared.errors import OutageError, SettingsError
 from pentad.shared.keys import CLUSTER, PROBE
-from pentad.shared.redis_url import files_of
 from pentad.shared.store.server import advice, look, refusal_at_start, unfit
 from pentad.shared.store.store import Store, guarded
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 
 async def agree(store: Store, shards: int) -> None:
@@ -33,16 +33,16 @@ _WITH_SUBCOMMAND = frozenset({"XGROUP", "XINFO"})
 
 
 async def admit(store: Store, who: str) -> None:
-    """Wait until Redis answers and can be worked with, saying what is waited for (hazard 11).
+    """Wait until Redis answers and can be worked with, logging the reason (hazard 11).
 
-    What is mended by another REDIS_URL is refused with ``SettingsError``; what is mended at the server is waited for.
+    Raises ``SettingsError`` for a problem that another REDIS_URL solves; problems of the server are waited for.
     """
     _find_files(store.url)
     await guarded(who, _admit, store)
 
 
 def _find_files(url: str) -> None:
-    for option, path in files_of(url).items():
+    for option, path in redis_files(url).items():
         if not Path(path).exists():
             raise SettingsError(f"REDIS_URL is wrong: its option {option} names {path}, which is not there")
 

@@ -1,4 +1,4 @@
-"""What a server's refusal means: the one table of them, made from the sources of Valkey and Redis. Pure.
+"""Meanings of a server's refusals: the one table of them, made from the sources of Valkey and Redis. Pure.
 
 Most refusals say that Redis cannot serve now. Nothing was the command's fault then: whoever asked waits and asks again,
 and counts nothing (hazards 7 and 12). What is left is the flow of the protocol (NOGROUP, NOSCRIPT, ...) or our bug.
@@ -21,7 +21,7 @@ class Refusal:
     quit_after_s: float | None = None
     """How old a connection must be to be closed for this; None: it is as good as any other."""
     to_mend: bool = False
-    """It does not pass by itself: a person must do something, and is told until it is done."""
+    """Whether the refusal does not pass by itself: a person must act, and is told until that is done."""
 
 
 _REPLICA = Refusal("this server is a replica: waiting for the primary at this address", _MIN_AGE_S)
@@ -64,7 +64,7 @@ REFUSALS = {
     "WRONGPASS": _PASSWORD,
     "DENIED": Refusal("Redis is in protected mode: give it a password, and REDIS_URL too", to_mend=True),
 }
-"""By the code with which a refusal begins."""
+"""Refusals by the code with which they begin."""
 
 _PROTOCOL_CODES = frozenset(
     {"ERR", "NOSCRIPT", "NOGROUP", "BUSYGROUP", "BUSYKEY", "CROSSSLOT", "EXECABORT", "NOPROTO", "NOSUB"}
@@ -97,7 +97,7 @@ _HINTS = (
     ("Timeout connecting", "nothing answers at this address, or, where it begins with rediss://, there is no TLS"),
     ("Protocol error, got", "what answers there is no Redis, or wants TLS: REDIS_URL with rediss://"),
 )
-"""What to do about errors of the connection."""
+"""Hints for errors of the connection, by words of their texts."""
 _IN_SCRIPT = re.compile(r"@user_script: ?\d+: -?([A-Z]+) ")
 """Servers that wrap what a script was refused say its code further on."""
 _CODE = re.compile(r"([A-Z]+)(?: |$)")
@@ -105,7 +105,7 @@ _UNKNOWN = Refusal("waiting until Redis takes it")
 
 
 def refusal_of(error: BaseException) -> Refusal | None:
-    """What a server's refusal means; None for the protocol's flow, for our bug, and for what no server said."""
+    """Return the meaning of a refusal; None for the protocol's flow, for our bugs, and for errors of no server."""
     text = text_of(error)
     for words, refusal in _BY_WORDS:
         if words in text:

@@ -1,6 +1,7 @@
-"""What kind of server this is, as far as it lets itself be seen, and whether Pentad can work on it.
+"""The kind of server behind an address, as far as it can be seen, and whether Pentad can work on it.
 
-Managed servers deny INFO and CONFIG, users without rights deny more: what cannot be seen is unknown, never an error.
+Managed servers deny INFO and CONFIG, users without rights see even less: a property that is denied is unknown, never
+an error.
 """
 
 import re
@@ -110,7 +111,7 @@ def refusal_at_start(server: Server) -> str | None:
 
 
 def unfit(server: Server) -> str | None:
-    """What must be changed at the server before anything is entrusted to it; None when nothing."""
+    """Return the change that the server needs before Pentad uses it; None when it needs none."""
     if server.evicts and server.limit != 0:
         return (
             f"Redis may lose keys when it is full (maxmemory-policy {server.policy}), and an evicted key is a lost "
@@ -120,7 +121,7 @@ def unfit(server: Server) -> str | None:
 
 
 def advice(server: Server) -> str | None:
-    """What is good as it is and would not be after one more change; None when nothing."""
+    """Return a warning about a setting that works now and would not after one more change; None without one."""
     if server.evicts and server.limit == 0:
         return f"set maxmemory-policy noeviction: with {server.policy} a maxmemory would make Redis lose tasks"
     return None

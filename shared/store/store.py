@@ -22,7 +22,7 @@ from pentad.shared.store.refusals import is_outage, said
 from pentad.shared.store.script import read_scripts
 from pentad.shared.store.trouble import Trouble, explained
 from pentad.shared.store.wire import Wire, Word, connect
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 log = logging.getLogger(__name__)
 P = ParamSpec("P")
@@ -54,7 +54,7 @@ class Store:
         server that is not the primary any more. Connects on first use."""
         self._wire = Wire(url)
         self._blocking_wire = Wire(url, most_bytes=_MOST_HEARD)
-        """For reads that wait: whatever is asked behind one waits with it."""
+        """A connection for reads that block: commands behind one on the same connection wait with it."""
         self.scripts = read_scripts()
         self._clock = (0, float("-inf"))
         self._trouble = Trouble()
@@ -109,7 +109,7 @@ class Store:
         return OutageError(self._trouble.refuse(why))
 
     def unfit(self, why: str | None) -> None:
-        """What must be changed at the server; readiness says so for as long as it is not None."""
+        """Note the change that the server needs; readiness shows it as long as it is not None."""
         self._trouble.unfit = why
 
     def stumbled(self, what: str, error: Exception) -> None:
@@ -121,7 +121,7 @@ class Store:
         self._wire.tell(*command)
 
     async def answers(self, commands: Sequence[Command], on: int | None = None) -> list[Any]:
-        """What the server says to several commands that it may refuse: each reply, or the refusal. Nothing is noted.
+        """Send several commands that may be refused; returns each reply, or the refusal. Nothing is noted.
 
         They leave in one write. ``on``: see `call`. Raises ``OutageError`` when the connection fails.
         """
@@ -144,7 +144,7 @@ class Store:
         return replies
 
     async def calls(self, commands: Sequence[Command]) -> list[Any]:
-        """What the server says to several commands, which leave in one write. Raises as `call` does."""
+        """Send several commands in one write; returns the replies. Raises as `call` does."""
         replies = await self.answers(commands)
         for reply, command in zip(replies, commands, strict=True):
             if isinstance(reply, Exception):
@@ -162,7 +162,7 @@ class Store:
         return self._blocking_wire.ask("XREAD", "COUNT", 1, "BLOCK", block_ms, "STREAMS", stream, after)
 
     async def heard(self, listening: Heard, stream: str) -> Any:
-        """What `listen` has asked for of this stream; None too for an entry that is not small.
+        """Return the reply to `listen` for this stream; None too for a large entry.
 
         Raises ``OutageError`` as `call` does.
         """

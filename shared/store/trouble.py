@@ -1,16 +1,34 @@
 """Problems of Redis, as readiness and the log describe them."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from time import monotonic
 
 from redis.exceptions import RedisError
 
-from pentad.shared.keys import PREFIX
-from pentad.shared.store.key_kinds import strangers
+from pentad.contracts.streams import INBOUND, INBOUND_DEAD, split_key
+from pentad.shared.keys import (
+    CLUSTER,
+    FORGOTTEN_NOTES,
+    INBOUND_LEASE,
+    INSTRUCTIONS_PUBLISHED,
+    INSTRUCTIONS_REGISTRY,
+    LOOP_HOLDS,
+    MEMORY_COUNTS,
+    MEMORY_REBUILD,
+    MEMORY_REBUILD_LATER,
+    MEMORY_REBUILD_LEASE,
+    MEMORY_WAITS,
+    MODEL_HEALTH,
+    MODELS_REGISTRY,
+    PREFIX,
+    REMEMBERS,
+    TOOLS_REGISTRY,
+    UNDOABLE,
+)
 from pentad.shared.store.refusals import REFUSALS, refusal_of, said, text_of
 from pentad.shared.store.wire import Wire, Word
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 _say = ThrottledLog(logging.getLogger(__name__))
 _STANDS_S = 3.0
@@ -18,6 +36,58 @@ _STANDS_S = 3.0
 _MAX_REFUSALS = 4
 _NAMED = 64
 """Keys of one command that are looked at."""
+_OUTSIDE = {
+    INBOUND.key(): "stream",
+    INBOUND_DEAD.key(): "stream",
+    INBOUND_LEASE: "hash",
+    INSTRUCTIONS_PUBLISHED: "hash",
+    INSTRUCTIONS_REGISTRY: "hash",
+    TOOLS_REGISTRY: "hash",
+    MODELS_REGISTRY: "hash",
+    MODEL_HEALTH: "hash",
+    LOOP_HOLDS: "hash",
+    FORGOTTEN_NOTES: "hash",
+    MEMORY_COUNTS: "hash",
+    MEMORY_REBUILD: "hash",
+    MEMORY_REBUILD_LATER: "set",
+    MEMORY_REBUILD_LEASE: "string",
+    MEMORY_WAITS: "string",
+    CLUSTER: "hash",
+}
+_STREAMS = (
+    "wake",
+    "tools",
+    "embed",
+    "archive",
+    "remember",
+    "learn",
+    "extract",
+    "memory",
+    "erase",
+    "events",
+    "dead",
+    "bell",
+)
+_IN_SHARD = {
+    **dict.fromkeys(_STREAMS, "stream"),
+    **dict.fromkeys(("timers", "sessions", "tasks", "queue"), "zset"),
+    **dict.fromkeys(("load", "places", "attempts", "session", "task", "user"), "hash"),
+    **dict.fromkeys(("seen", "vector"), "string"),
+}
+_OF_ACTOR = {
+    "mail": "zset",
+    "signals": "zset",
+    "turns": "list",
+    "log": "list",
+    "steps": "list",
+    "calls": "hash",
+    "big": "hash",
+    "walk": "string",
+    "erased": "hash",
+}
+_ACTORS = ("session", "task")
+_ACTOR_PARTS = 3
+"""``task:TENANT:TASK``; what comes behind is one of the actor's other keys."""
 
 
 class Trouble:
@@ -81,3 +151,25 @@ async def _strangers(keys: Sequence[str], wire: Wire) -> list[str]:
     except (RedisError, OSError):
         return list(keys)
     return strangers({key: kind.decode() for key, kind in zip(keys, kinds, strict=True)})
+
+
+def kind_of(key: str) -> str | None:
+    """Return the type of value that a key of Pentad holds, as TYPE names it; None for an unknown key."""
+    place = split_key(key)
+    if place is None:
+        if key.startswith(UNDOABLE):
+            return "hash"
+        return "string" if key.startswith(REMEMBERS) else _OUTSIDE.get(key)
+    parts = place[1].split(":")
+    if parts[0] in _ACTORS and len(parts) > _ACTOR_PARTS:
+        return _OF_ACTOR.get(parts[_ACTOR_PARTS])
+    return _IN_SHARD.get(parts[0])
+
+
+def strangers(found: Mapping[str, str]) -> list[str]:
+    """Return a line for each key with another type than it should have; without one, a line for each unknown key."""
+    held = {key: kind for key, kind in found.items() if kind != "none"}
+    wrong = [
+        f"{key} is a {kind}, not a {kind_of(key)}" for key, kind in held.items() if kind_of(key) not in (None, kind)
+    ]
+    return wrong or [f"{key} is a {kind}" for key, kind in held.items() if kind_of(key) is None]

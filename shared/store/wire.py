@@ -54,7 +54,7 @@ class Wire:
         self._opening: asyncio.Task[None] | None = None
         self._leaving: list[bytes] = []
         self._bound: list[Heard] = []
-        """Of those that leave, what may leave over this connection only."""
+        """Replies of commands that may leave over this connection only, among those that wait to leave."""
         self._waiting: deque[Heard | None] = deque()
         self._asked_at = 0.0
         """Loop time at which the first was asked of those that wait."""

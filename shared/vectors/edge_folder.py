@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pentad.shared.errors import MemoryDamagedError, MemoryOutageError, MemoryTakenError
 from pentad.shared.passing_failures import passes, want_of_room
-from pentad.shared.synced_folders import sync_folder
+from pentad.shared.private_files import sync_folder
 
 ALIASES = "aliases.json"
 _PART, _ASIDE = ".part", ".damaged"

@@ -7,7 +7,7 @@ with the question is looked up in two indexes, twice. Most embedded memories are
 from collections.abc import Callable, Iterable
 
 from pentad.shared.immutable import immutable
-from pentad.shared.owners import NOBODY, Owner
+from pentad.shared.owners import TENANT_HOLDER, Owner
 from pentad.shared.vectors.selection import Selection, Whose
 
 MOST = 1_000
@@ -42,7 +42,7 @@ class PresentOwners:
             if len(self._tenants) <= MOST:
                 self._tenants.add(owner.tenant)
             if len(self._users) <= MOST:
-                self._users.add(owner.holder or NOBODY)
+                self._users.add(owner.holder or TENANT_HOLDER)
 
     def meet(self, selection: Selection) -> Met:
         """What of a selection's owner no point has to be asked for."""
@@ -54,4 +54,4 @@ class PresentOwners:
 def _users_of(selection: Selection) -> set[str]:
     """The holders whose points a selection names one by one."""
     owner = selection.owner
-    return {owner.holder or NOBODY} if selection.whose is Whose.OWN else {*owner.holders_seen}
+    return {owner.holder or TENANT_HOLDER} if selection.whose is Whose.OWN else {*owner.holders_seen}

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import qdrant_edge as edge
 
-from pentad.shared.owners import NOBODY, Owner
+from pentad.shared.owners import TENANT_HOLDER, Owner
 from pentad.shared.vectors.edge_owners import UNKNOWN, Met, PresentOwners
 from pentad.shared.vectors.ordering import score_of
 from pentad.shared.vectors.points import Dense, KeptPoint, Point, Sparse
@@ -52,7 +52,7 @@ def _conditions(selection: Selection, met: Met) -> list[Any]:
     if selection.whose is Whose.SEEN and not met.user:
         must.append(_in("user", owner.holders_seen))
     elif selection.whose is Whose.OWN and not met.user:
-        must.append(_is("user", owner.holder or NOBODY))
+        must.append(_is("user", owner.holder or TENANT_HOLDER))
     named = (("kind", selection.kinds), ("type", selection.types), ("task", selection.tasks))
     must += [_in(key, values) for key, values in (*named, ("session", selection.sessions)) if values]
     if selection.since is not None or selection.until is not None:

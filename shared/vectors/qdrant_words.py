@@ -5,7 +5,7 @@ from typing import Any
 
 from qdrant_client import models as qdrant
 
-from pentad.shared.owners import NOBODY
+from pentad.shared.owners import TENANT_HOLDER
 from pentad.shared.vectors.ordering import ordered, score_of
 from pentad.shared.vectors.points import Dense, Hit, KeptPoint, Point, Sparse
 from pentad.shared.vectors.selection import DenseQuery, Selection, VectorQuery, Whose
@@ -37,7 +37,7 @@ def where(selection: Selection) -> qdrant.Filter:
     if selection.whose is Whose.SEEN:
         must.append(_in("user", owner.holders_seen))
     elif selection.whose is Whose.OWN:
-        must.append(_is("user", owner.holder or NOBODY))
+        must.append(_is("user", owner.holder or TENANT_HOLDER))
     named = (("kind", selection.kinds), ("type", selection.types), ("task", selection.tasks))
     must += [_in(key, values) for key, values in (*named, ("session", selection.sessions)) if values]
     if selection.since is not None or selection.until is not None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from pentad.shared.errors import DamagedError, MemoryRefusedError
-from pentad.shared.owners import NOBODY, Owner
+from pentad.shared.owners import TENANT_HOLDER, Owner
 from pentad.shared.vectors.points import Payload
 
 KEYWORDS = ("tenant", "user", "kind", "type", "task", "session")
@@ -16,7 +16,7 @@ def to_stored(payload: Payload) -> dict[str, Any]:
     """What the store keeps."""
     return {
         "tenant": payload.owner.tenant,
-        "user": payload.owner.holder or NOBODY,
+        "user": payload.owner.holder or TENANT_HOLDER,
         "kind": payload.kind,
         "type": payload.type,
         "task": payload.task,

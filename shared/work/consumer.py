@@ -14,16 +14,16 @@ from typing import Any
 
 from pentad.contracts.streams import Stream
 from pentad.shared import metrics
-from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError, PoisonError
+from pentad.shared.event_loop import cancel_all
 from pentad.shared.passing_failures import passes
-from pentad.shared.store.leaving import leave
+from pentad.shared.store.beats import write_before_stop
 from pentad.shared.store.refusals import is_outage
 from pentad.shared.store.store import Store, guarded
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 from pentad.shared.work.broker import Batch, ensure_group, make_broker, subscribe
+from pentad.shared.work.dead_letters import Failures
 from pentad.shared.work.entry import Done, Entry, data_of, reason_of
-from pentad.shared.work.failures import Failures
 from pentad.shared.work.handler import MAX_FAILURES, Handler
 from pentad.shared.work.intake import Intake, Slots
 
@@ -99,7 +99,7 @@ class Consumer:
         """Wait for what is being handled, then hand back what was read and not begun; in an outage, give both up."""
         if not self._tasks:  # never started: its group may not be there
             return
-        if not await leave(self.store, self.key, self._leave()):
+        if not await write_before_stop(self.store, self.key, self._leave()):
             await cancel_all([*self._running.values(), *([self._acker] if self._acker else [])])
 
     async def _leave(self) -> None:

@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from pentad.shared import metrics
-from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError, PoisonError
+from pentad.shared.event_loop import cancel_all
 from pentad.shared.passing_failures import passes
-from pentad.shared.store.beating import beat_s, keep_beating
+from pentad.shared.store.beats import beat_s, keep_beating
 from pentad.shared.store.store import Argument, Store
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 from pentad.shared.work.consumer import Consumer
 from pentad.shared.work.entry import Done, Entry, reason_of
 from pentad.shared.work.handler import MAX_FAILURES, MAX_STARTS, Handler

@@ -13,7 +13,7 @@ from pentad.shared.actors.headers import read_session
 from pentad.shared.errors import OutageError
 from pentad.shared.keys import SessionKeys, TaskKeys, load, tag
 from pentad.shared.store.store import Argument, Store
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from typing import Any
 from redis.exceptions import ResponseError
 
 from pentad.shared.errors import OutageError
-from pentad.shared.store.beating import beat_s
+from pentad.shared.store.beats import beat_s
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.store.wire import Word
 from pentad.shared.work.entry import Entry, data_of

@@ -12,13 +12,12 @@ from typing import Any, Generic, TypeVar
 from redis.exceptions import RedisError
 
 from pentad.contracts.streams import Stream
-from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError
+from pentad.shared.event_loop import cancel_all, turn_after
 from pentad.shared.random_hex import random_hex
 from pentad.shared.store.store import Store
 from pentad.shared.store.wire import Wire
-from pentad.shared.throttled_log import ThrottledLog
-from pentad.shared.time_slices import turn_after
+from pentad.shared.telemetry import ThrottledLog
 from pentad.shared.work.entry import data_of
 
 R = TypeVar("R")
@@ -46,7 +45,7 @@ class Replies(Generic[R]):
         """``unheard``: the error of those whose answer cannot come any more, from what is wrong."""
         self._store, self._stream, self._shard, self._read_one, self._unheard = store, stream, shard, read, unheard
         self._wire = Wire(store.url, _SILENT_S)
-        """Its own: whatever is asked behind a read that waits, waits with it."""
+        """A connection of its own: commands behind a read that blocks would wait with it."""
         self._led_by = 0
         """The store's connection at the time: with the next one Redis may be another server."""
         self._idling: asyncio.Task[None] | None = None
@@ -74,7 +73,7 @@ class Replies(Generic[R]):
         return self._key, answer
 
     def forget(self, request: str) -> None:
-        """Nobody waits for this answer any more: when it comes, it is dropped."""
+        """Stop waiting for an answer: when it comes, it is dropped."""
         answer = self._waiting.pop(request, None)
         if answer is not None:
             answer.cancel()

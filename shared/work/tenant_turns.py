@@ -23,7 +23,7 @@ class TenantTurns:
         self._each, self._free, self._most_waiting = each, total, most_waiting
         self._running: Counter[str] = Counter()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-        """In the order of their turns: who was served last is last."""
+        """Waiting calls by tenant, in the order of the tenants' turns: the one served last is last."""
 
     @asynccontextmanager
     async def turn(self, tenant: str) -> AsyncIterator[None]:

@@ -18,7 +18,7 @@ from pentad.shared.errors import OutageError
 from pentad.shared.keys import TaskKeys, task_parts, timers, timers_set
 from pentad.shared.kinds import TimerKind
 from pentad.shared.store.store import Argument, Store
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 log = logging.getLogger(__name__)
 _say = ThrottledLog(log)
@@ -34,11 +34,12 @@ _COUNTS_FROM: Mapping[TimerKind, str] = {
 }
 """The field of a task's header that holds the time from which a timer counts, by the timer's kind."""
 _BATCH = 100
-_LONGEST_S = 0.25
-_AHEAD_MS = 1_000
-"""A timer that was set later than this from now was set before the clock stepped back."""
+_IDLE_S = 0.25
+"""Seconds until the next look for due timers after one that found none."""
+_MAX_CLOCK_LEAD_MS = 1_000
+"""Milliseconds. A timer that was set from further in the future was set before the clock stepped back."""
 _LOOK_AHEAD_S = 1.0
-"""How often such timers are looked for."""
+"""Seconds between two looks for such timers."""
 
 
 class TimerLoop:
@@ -60,7 +61,7 @@ class TimerLoop:
                 self._store.stumbled("timers", error)
                 fired = 0
             if not fired:
-                await asyncio.sleep(_LONGEST_S)
+                await asyncio.sleep(_IDLE_S)
 
     async def fire(self, shard: int) -> int:
         """Fire what is due now in one shard; returns how many were found."""
@@ -86,12 +87,12 @@ class TimerLoop:
         """Begin timers anew that were set before the server's clock stepped back."""
         restarted, found = 0, True
         while found:
-            first = f"({now + _AHEAD_MS}"
+            first = f"({now + _MAX_CLOCK_LEAD_MS}"
             found = await self._store.call("ZRANGEBYSCORE", timers_set(shard), first, "+inf", "LIMIT", 0, _BATCH)
             for member in found:
                 kind, keys = await self._read(shard, member)
                 if keys is not None:
-                    args: list[Argument] = [member, _COUNTS_FROM.get(kind, ""), _AHEAD_MS]
+                    args: list[Argument] = [member, _COUNTS_FROM.get(kind, ""), _MAX_CLOCK_LEAD_MS]
                     restarted += await self._store.run("restart_timer", [timers(shard), keys.header], args)
         if restarted:
             log.warning("the clock of Redis has stepped back: %d timers begin anew", restarted)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from redis.asyncio import Redis
 
-from pentad.shared.cancelling import cancel_all
+from pentad.shared.event_loop import cancel_all
 from tests.support import small_disk
 from tests.support.chaos import checks
 from tests.support.chaos.alone import Alone

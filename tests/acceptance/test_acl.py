@@ -13,7 +13,7 @@ from redis.exceptions import RedisError
 
 from pentad.contracts.quotes import quotes_in
 from pentad.contracts.streams import SERVICES
-from pentad.shared.store.key_kinds import kind_of
+from pentad.shared.store.trouble import kind_of
 from tests.support.clients.line import Line
 from tests.support.documents.redis_users import service_users
 from tests.support.processes.crew import FIVE, Crew, crew

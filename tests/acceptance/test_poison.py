@@ -145,7 +145,7 @@ async def test_a_store_that_is_down_sends_nothing_to_the_dead_letters(tmp_path: 
         crew(
             server.url,
             records.parent,
-            launcher=hurried("pentad.shared.throttled_log:EVERY_S=0.2"),
+            launcher=hurried("pentad.shared.telemetry:THROTTLE_S=0.2"),
             PENTAD_GRACE_S="0",
             PENTAD_MAX_ATTEMPTS="2",
             **embedding,

@@ -123,7 +123,7 @@ async def test_the_result_of_an_unsafe_call_waits_for_redis(tmp_path: Path) -> N
             server.url,
             tmp_path / "run",
             counts,
-            launcher=hurried("pentad.shared.throttled_log:EVERY_S=0.5"),
+            launcher=hurried("pentad.shared.telemetry:THROTTLE_S=0.5"),
             LLM_BASE_URL=model.base_url,
             **gates.environment,
         ) as team,

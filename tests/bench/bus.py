@@ -9,7 +9,7 @@ from pentad.contracts.commands import WakeUp
 from pentad.contracts.streams import EMBED, TASK_WAKE
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.commit import Commit
-from pentad.shared.cancelling import cancel_all
+from pentad.shared.event_loop import cancel_all
 from pentad.shared.keys import TaskKeys
 from pentad.shared.store.store import Store
 from pentad.shared.work.consumer import Consumer

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic_core import from_json
 from redis.asyncio import Redis
 
-from pentad.shared.cancelling import cancel_all
+from pentad.shared.event_loop import cancel_all
 
 _READ = 32
 

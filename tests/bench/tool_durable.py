@@ -17,7 +17,7 @@ from pentad.shared.actors.actors import Actors, Taken
 from pentad.shared.actors.commit import Commit
 from pentad.shared.actors.leases import LeaseKeeper
 from pentad.shared.actors.mail import UserMail
-from pentad.shared.cancelling import cancel_all
+from pentad.shared.event_loop import cancel_all
 from pentad.shared.keys import SessionKeys, TaskKeys
 from pentad.shared.models.model_pool import pool_of
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage

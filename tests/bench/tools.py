@@ -9,7 +9,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from pentad.contracts.events import ToolResultEvent
-from pentad.shared.cancelling import cancel_all
+from pentad.shared.event_loop import cancel_all
 from pentad.shared.store.store import Store
 from pentad.shared.work.consumer import Consumer
 from pentad.shared.work.entries import EntryHandler

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from pentad.shared.cancelling import cancel_all
+from pentad.shared.event_loop import cancel_all
 from tests.bench.common import Cpu, Effort, Row, middle, quantile
 from tests.bench.conversation import FloorClient, FloorFeed, SocketClient, Turns, have_turns
 from tests.bench.processes import model, six, up

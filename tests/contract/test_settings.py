@@ -2,8 +2,9 @@
 
 import pytest
 
+from pentad.shared.command_settings import unknown_variables
 from pentad.shared.errors import SettingsError
-from pentad.shared.settings import Settings, load_settings, unknown_variables
+from pentad.shared.settings import Settings, load_settings
 
 PROMISED: dict[str, str | None] = {
     "LLM_MODEL_ID": None,

@@ -10,8 +10,7 @@ from pentad.services.router.domain.scoring import WEIGHTS, Weights
 from pentad.services.router.domain.similarity import is_sure, route_by_similarity
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.opening import goal_of
-from pentad.shared.digests.stored import digest_bytes, digest_of
-from pentad.shared.digests.task_digest import TaskDigest, read_utterance
+from pentad.shared.digests.task_digest import TaskDigest, digest_bytes, digest_of, read_utterance
 from pentad.shared.immutable import immutable
 from tests.evaluation.embedded_texts import EmbeddedTexts
 from tests.evaluation.labelled import NEW, LabelledMessage, LabelledTask

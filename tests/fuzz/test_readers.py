@@ -16,9 +16,9 @@ from pentad.services.gateway.edge.pages import BadPageError, parse_page
 from pentad.services.task_runner.domain.call_arguments import parse_arguments
 from pentad.services.tool_worker.builtins.calculator import CalculatorError, calculator
 from pentad.services.tool_worker.domain import named_call
+from pentad.shared.addresses import check_redis_url, read_http_url
 from pentad.shared.errors import SettingsError
 from pentad.shared.events.subscription import BadCursorError, parse_cursor
-from pentad.shared.http_url import read_http_url
 from pentad.shared.inbound.arrival import read_entry
 from pentad.shared.keys import actor_parts
 from pentad.shared.models.ports import ModelFailed
@@ -26,7 +26,6 @@ from pentad.shared.models.sse_decoder import SseDecoder
 from pentad.shared.plugins.definition import ToolDefinition
 from pentad.shared.plugins.errors import InvalidArguments
 from pentad.shared.plugins.registry import define
-from pentad.shared.redis_url import check_redis_url
 from pentad.shared.settings import Settings, load_settings
 from tests.support.models.protocols import ScriptedProtocol
 from tests.unit.models.test_answer_reader import ASSEMBLIES, protocols, read

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from prometheus_client import Gauge
 
 from pentad.shared import metrics
-from pentad.shared.counting import Counter, Histogram
-from pentad.shared.metrics import Metric
+from pentad.shared.metrics import Counter, Histogram, Metric
 
 _SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
 

@@ -38,12 +38,12 @@ from pentad.services.tool_worker.builtins.calculator import calculator
 from pentad.services.tool_worker.domain import named_call
 from pentad.shared.actors.headers import read_integer, read_session, read_text
 from pentad.shared.actors.mail import read_session_mail
+from pentad.shared.addresses import check_redis_url, read_http_url
 from pentad.shared.clipping import clip, plain
+from pentad.shared.command_settings import read_env_file
 from pentad.shared.data_urls import without_bytes
 from pentad.shared.digests.task_digest import read_utterance
-from pentad.shared.env_file import read_env_file
 from pentad.shared.events.subscription import parse_cursor
-from pentad.shared.http_url import read_http_url
 from pentad.shared.inbound.arrival import read_entry
 from pentad.shared.instructions.schema_check import schema_weight
 from pentad.shared.keys import actor_parts
@@ -64,7 +64,6 @@ from pentad.shared.recall.same_words import words_digest
 from pentad.shared.recall.segment_cues import asks, asks_when, ends_asking, names_time
 from pentad.shared.recall.terms import terms_of
 from pentad.shared.recall.token_budget import tokens_in
-from pentad.shared.redis_url import check_redis_url
 from pentad.shared.segments.anchors import anchor_of
 from pentad.shared.segments.splitting import LONGEST, spans_of
 from pentad.shared.settings import parse_api_keys, parse_key_hosts

@@ -13,7 +13,7 @@ from pentad.contracts.commands import MAX_CONTENT
 from pentad.services.router.domain.control_words import MAX_CONTROL_CHARS
 from pentad.services.task_runner import prompt
 from pentad.services.tool_worker.children import tool_output
-from pentad.shared import env_file
+from pentad.shared import command_settings
 from pentad.shared.digests import wording
 from pentad.shared.models.offline import intents, memory
 from pentad.shared.models.refusal import MAX_WORDS
@@ -30,7 +30,7 @@ LIMITS: Mapping[str, int] = {
     "pentad.services.router.domain.control_words": MAX_CONTROL_CHARS,
     "pentad.services.task_runner.prompt._NOT_IN_NAMES": prompt._NAME_LENGTH,
     "pentad.services.tool_worker.children.tool_output": tool_output._MAX_LINE,
-    "pentad.shared.env_file": env_file._MAX_FILE_BYTES,
+    "pentad.shared.command_settings": command_settings._MAX_FILE_BYTES,
     "pentad/cli/gateway.py": 128,
     "pentad.shared.digests": wording.MOST_CHARS,
     "pentad.shared.models.embeddings": splitting.LONGEST,

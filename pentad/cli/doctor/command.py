@@ -28,7 +28,7 @@ from pentad.shared.settings import Settings
 
 if TYPE_CHECKING:
     from pentad.contracts.models import ModelHealth
-    from pentad.shared.presence.in_use import ModelInUse
+    from pentad.shared.presence.announcements import ModelInUse
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:

@@ -29,9 +29,8 @@ from pentad.shared.inbound.renewal import ahead, exhausted, last_id
 from pentad.shared.keys import IN_USE, LOOP_HOLDS, MEMORY_COUNTS, MEMORY_REBUILD, MODEL_HEALTH
 from pentad.shared.memory.memory_counts import Damage, damages_in
 from pentad.shared.memory.rebuild_progress import RebuildProgress, progress_in
-from pentad.shared.presence.in_use import TTL_S, ModelInUse
+from pentad.shared.presence.announcements import IN_USE_TTL_S, ModelInUse, recent_health, worst
 from pentad.shared.presence.loop_holds import LoopHold, held_lately
-from pentad.shared.presence.model_health import told_lately, worst
 from pentad.shared.store.refusals import said, text_of
 from pentad.shared.store.server import Server, look, refusal_at_start
 from pentad.shared.store.wire import Wire, connect
@@ -245,7 +244,7 @@ async def _ids(wire: Wire) -> tuple[str | None, str | None]:
 async def _in_use(redis: Any) -> tuple[ModelInUse, ...]:
     told = set()
     async for key in redis.scan_iter(match=f"{IN_USE}*", count=1000):
-        if await redis.ttl(key) > TTL_S:
+        if await redis.ttl(key) > IN_USE_TTL_S:
             continue
         with suppress(ValueError):  # of a newer version, or gone since
             told.add(ModelInUse.model_validate_json(await redis.get(key) or ""))
@@ -255,7 +254,7 @@ async def _in_use(redis: Any) -> tuple[ModelInUse, ...]:
 async def _health(redis: Any) -> tuple[ModelHealth, ...]:
     seconds, micros = await redis.time()
     values = [value.encode() for value in await redis.hvals(MODEL_HEALTH)]
-    return tuple(map(worst, told_lately(values, seconds * 1000 + micros // 1000).values()))
+    return tuple(map(worst, recent_health(values, seconds * 1000 + micros // 1000).values()))
 
 
 async def _holds(redis: Any) -> tuple[LoopHold, ...]:

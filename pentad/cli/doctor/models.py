@@ -13,7 +13,7 @@ from pentad.shared.settings import Settings
 
 if TYPE_CHECKING:
     from pentad.contracts.models import ModelHealth
-    from pentad.shared.presence.in_use import ModelInUse
+    from pentad.shared.presence.announcements import ModelInUse
 
 _PATIENCE_S = 10.0
 _LLM_KEY = "LLM_API_KEY"

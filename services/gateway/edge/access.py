@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pentad.contracts.ids import DEFAULT_TENANT
 from pentad.services.gateway.edge.problems import ProblemError, bad
 from pentad.shared.immutable import immutable
-from pentad.shared.service.this_machine import Headers, why_foreign
+from pentad.shared.service.http import Headers, why_foreign
 
 PROTOCOL = "pentad.v1"
 _KEY_PROTOCOL = "bearer."

@@ -12,9 +12,9 @@ from pentad.services.gateway.domain.frames import UnreadableError, read_object
 from pentad.services.gateway.edge.access import Caller
 from pentad.services.gateway.edge.pages import BadPageError, IndexEntry, Page, parse_page
 from pentad.services.gateway.edge.problems import ProblemError, bad, invalid, missing
+from pentad.shared.event_loop import turn_after
 from pentad.shared.keys import SessionKeys
 from pentad.shared.owners import Owner
-from pentad.shared.time_slices import turn_after
 
 if TYPE_CHECKING:
     from starlette.requests import Request

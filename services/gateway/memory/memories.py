@@ -28,7 +28,7 @@ from pentad.shared.memory.searching import MemoryHit, MemoryQuestion, MemorySear
 from pentad.shared.memory.true_times import times_kept
 from pentad.shared.memory.walk_choice import walk_asked_for
 from pentad.shared.models.ports import ModelFailed
-from pentad.shared.owners import NOBODY, Owner
+from pentad.shared.owners import TENANT_HOLDER, Owner
 from pentad.shared.segments.anchors import BadAnchorError, anchor_of, anchor_text
 from pentad.shared.segments.expanding import expanded
 from pentad.shared.segments.segmenting import Segment
@@ -165,7 +165,7 @@ class Memories:
 
     def _requester(self, owner: Owner) -> Requester:
         shard = shard_of(owner.tenant, _SESSION, self._shards)
-        return Requester(shard, owner.tenant, _SESSION, cached_for=owner.holder or NOBODY)
+        return Requester(shard, owner.tenant, _SESSION, cached_for=owner.holder or TENANT_HOLDER)
 
 
 def _recalled(walked: WalkedMemories, moment: int) -> RecalledMemories:

@@ -22,7 +22,7 @@ from pentad.shared.memory.node_points import node_point_anew
 from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND, TASK_KIND
 from pentad.shared.models.ports import ModelFailed
 from pentad.shared.owners import Owner
-from pentad.shared.presence.memory_waits import memory_wait
+from pentad.shared.presence.announcements import memory_wait
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.naming import collection_name
 from pentad.shared.vectors.selection import Selection, Whose

@@ -35,7 +35,7 @@ from pentad.shared.memory.statements import (
 )
 from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.models.ports import ModelFailed
-from pentad.shared.owners import NOBODY, Owner
+from pentad.shared.owners import TENANT_HOLDER, Owner
 from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.selection import Selection
@@ -153,7 +153,7 @@ class KnowledgeEdits:
         return None if text is None else Metadata(text, await self._store.clock())
 
     def _requester(self, owner: Owner) -> Requester:
-        return Requester(self._shard(owner), owner.tenant, STATED, cached_for=owner.holder or NOBODY)
+        return Requester(self._shard(owner), owner.tenant, STATED, cached_for=owner.holder or TENANT_HOLDER)
 
     def _shard(self, owner: Owner) -> int:
         return shard_of(owner.tenant, STATED, self._shards)

@@ -10,7 +10,7 @@ from pentad.services.gateway.edge.problems import ProblemError, busy, invalid, m
 from pentad.shared.entry_file import MOST_ENTRIES, complaints
 from pentad.shared.models.configured_models import ConfiguredModels
 from pentad.shared.models.model_list import ENVIRONMENT_IDS, KnownModel, ModelList, misplaced
-from pentad.shared.presence.model_health import reported, worst
+from pentad.shared.presence.announcements import reported, worst
 from pentad.shared.registries.registrations import REGISTERED_MODELS, Registered
 from pentad.shared.store.store import Store
 

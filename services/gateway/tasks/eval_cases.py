@@ -20,7 +20,7 @@ from pentad.shared import metrics
 from pentad.shared.errors import PentadError
 from pentad.shared.keys import SessionKeys
 from pentad.shared.random_hex import random_hex
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 MOST_BYTES = 64 * 1024 * 1024
 """Bytes that the folder may have: more cases are refused until a person has removed some."""

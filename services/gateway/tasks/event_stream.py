@@ -7,7 +7,7 @@ from typing import Any
 from pentad.contracts.errors import ErrorCode
 from pentad.services.gateway.edge.client_events import error_event
 from pentad.services.gateway.tasks.turn_stream import Missed, TurnStream
-from pentad.shared.cancelling import cancel_all
+from pentad.shared.event_loop import cancel_all
 from pentad.shared.events.deltas import StreamEvent
 from pentad.shared.events.subscription import SlowReaderError
 from pentad.shared.keys import SessionKeys

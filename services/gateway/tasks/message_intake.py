@@ -15,15 +15,15 @@ from pentad.contracts.streams import INBOUND
 from pentad.services.gateway.edge.problems import ProblemError, busy, doubtful
 from pentad.services.gateway.tasks.patience import persist
 from pentad.shared import metrics
-from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError, RefusedWriteError
+from pentad.shared.event_loop import cancel_all
 from pentad.shared.immutable import immutable
 from pentad.shared.inbound.arrival import another_message, message_digest
 from pentad.shared.inbound.backlog import UnusableError
 from pentad.shared.inbound.inbox import Inbox
 from pentad.shared.keys import SessionKeys
 from pentad.shared.store.store import Store, guarded
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
 log = logging.getLogger(__name__)
 _say = ThrottledLog(log)

@@ -17,10 +17,10 @@ from pentad.shared.actors.sessions import last_turns, load_task, load_tasks
 from pentad.shared.actors.step_prompt import materials_of, rebuild
 from pentad.shared.actors.transcript import shown
 from pentad.shared.errors import DamagedError
+from pentad.shared.event_loop import turn_after
 from pentad.shared.keys import SessionKeys, TaskKeys, session_index
 from pentad.shared.presence.published import TOOLS
 from pentad.shared.store.store import Store
-from pentad.shared.time_slices import turn_after
 
 _LOG_CHUNK = 50
 _STEPS_CHUNK = 500

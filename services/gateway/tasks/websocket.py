@@ -22,7 +22,7 @@ from pentad.services.gateway.tasks.message_intake import MessageIntake, new_mess
 from pentad.services.gateway.tasks.message_moves import MessageMoves
 from pentad.services.gateway.tasks.turn_stream import Missed, TurnStream, TurnStreams
 from pentad.shared import metrics
-from pentad.shared.cancelling import cancel_all
+from pentad.shared.event_loop import cancel_all
 from pentad.shared.events.subscription import BadCursorError, SlowReaderError, parse_cursor
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import SessionKeys

@@ -13,7 +13,7 @@ from pentad.services.tool_worker.children.call_server import CallServer
 from pentad.services.tool_worker.children.launch import Launch
 from pentad.services.tool_worker.children.tool_frames import Frame, pack
 from pentad.services.tool_worker.children.tool_output import redirect_output
-from pentad.shared.child_processes.lifeline import tie_to_parent
+from pentad.shared.child_processes import tie_to_parent
 from pentad.shared.instructions.instruction_list import prove_schema
 from pentad.shared.plugins.errors import PluginError
 from pentad.shared.plugins.instructions import registered_instructions

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pentad.shared.child_processes.connected import start_connected
+from pentad.shared.child_processes import start_connected
 from pentad.shared.settings import tool_environment
 from pentad.shared.telemetry import LogForm, chosen_form
 

@@ -13,7 +13,7 @@ from pentad.services.tool_worker.children.call import ChildCall
 from pentad.services.tool_worker.children.launch import launch
 from pentad.services.tool_worker.children.process import ToolProcess
 from pentad.services.tool_worker.sources import OnProgress, ToolInvocation
-from pentad.shared.child_processes.backoff import Backoff
+from pentad.shared.child_processes import Backoff
 from pentad.shared.plugins.errors import PluginError
 
 CHECK_S = 0.25

@@ -12,7 +12,7 @@ from pentad.cli.doctor.findings import Finding
 from pentad.cli.doctor.models import embedding_finding, model_findings
 from pentad.shared.models import local_embedding
 from pentad.shared.models.local_embedding import MODEL
-from pentad.shared.presence.in_use import ModelInUse
+from pentad.shared.presence.announcements import ModelInUse
 from pentad.shared.settings import Settings
 
 

@@ -13,7 +13,7 @@ from pentad.services.embedding import handlers
 from pentad.services.embedding.app import EmbeddingService
 from pentad.shared.embedder.embedding_client import EmbeddingClient
 from pentad.shared.models.ports import ModelRefused, ModelUnavailable
-from pentad.shared.presence.model_health import reported
+from pentad.shared.presence.announcements import reported
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
 from tests.integration.embedder.embedding import REQUESTER

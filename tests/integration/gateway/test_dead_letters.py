@@ -16,8 +16,7 @@ from pentad.contracts.streams import DEAD, INBOUND, INBOUND_DEAD
 from pentad.services.gateway.app import GatewayService
 from pentad.shared.settings import load_settings
 from pentad.shared.store.store import Store
-from pentad.shared.work.dead_letter_limits import DeadLetterLimits
-from pentad.shared.work.dead_letters import BODY_LIMIT, make_letter
+from pentad.shared.work.dead_letters import BODY_LIMIT, DeadLetterLimits, make_letter
 from tests.integration.gateway.conftest import running
 from tests.support.waiting import PATIENCE_S
 

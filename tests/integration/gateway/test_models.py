@@ -19,7 +19,7 @@ from pentad.services.gateway.operator.models import ModelRegistry
 from pentad.shared.entry_file import MOST_ENTRIES
 from pentad.shared.keys import MODELS_REGISTRY
 from pentad.shared.models.configured_models import configured_models
-from pentad.shared.presence.model_health import keep_reporting
+from pentad.shared.presence.announcements import report_health
 from pentad.shared.presence.published import INSTRUCTIONS
 from pentad.shared.registries.registrations import REGISTERED_MODELS
 from pentad.shared.settings import load_settings
@@ -99,8 +99,8 @@ async def test_what_is_learned_of_a_model_is_told_as_the_openapi_document_says(
 
     assert (await health())["learned"] == []
     async with (
-        beside(keep_reporting(store, "one", lambda _: learned("seed is not sent to it", "no tools are offered to it"))),
-        beside(keep_reporting(store, "two", lambda _: learned("seed is not sent to it"))),
+        beside(report_health(store, "one", lambda _: learned("seed is not sent to it", "no tools are offered to it"))),
+        beside(report_health(store, "two", lambda _: learned("seed is not sent to it"))),
     ):
 
         async def both() -> bool:
@@ -246,8 +246,8 @@ async def test_how_a_model_does_is_shown_where_it_does_worst(store: Store, http:
         return [ModelHealth.model_validate({**said, "model": "gpt-9", "place": "http://theirs/v1"})]
 
     async with (
-        beside(keep_reporting(store, "one", lambda _: tells("failing"))),
-        beside(keep_reporting(store, "two", lambda _: tells("open"))),
+        beside(report_health(store, "one", lambda _: tells("failing"))),
+        beside(report_health(store, "two", lambda _: tells("open"))),
     ):
         await wait_until("both", lambda: _heard(http, 2))
         shown = (await models(http))["default"]

@@ -11,7 +11,7 @@ from websockets.exceptions import InvalidStatus
 from pentad.contracts.streams import INBOUND
 from pentad.services.gateway.app import GatewayService, build
 from pentad.services.gateway.tasks import patience
-from pentad.shared.service.signals import cancel_and_wait
+from pentad.shared.service.process import cancel_and_wait
 from pentad.shared.settings import load_settings
 from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import opened, running

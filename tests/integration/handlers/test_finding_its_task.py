@@ -8,7 +8,7 @@ from pydantic_core import from_json
 
 from pentad.shared.actors.headers import pairs
 from pentad.shared.actors.session_header import RECENT_TASKS, SessionHeader, answer_field, excerpt, session_header
-from pentad.shared.digests.stored import MOST_BYTES, digest_of
+from pentad.shared.digests.task_digest import MOST_BYTES, digest_of
 from pentad.shared.keys import SessionKeys
 from pentad.shared.models.ports import ChatRequest
 from pentad.shared.store.store import Store

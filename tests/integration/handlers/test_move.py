@@ -21,7 +21,7 @@ from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.actors.headers import pairs, task_header
 from pentad.shared.actors.session_header import session_header
 from pentad.shared.actors.sessions import last_turns
-from pentad.shared.digests.stored import digest_of
+from pentad.shared.digests.task_digest import digest_of
 from pentad.shared.digests.wording import words_of
 from pentad.shared.errors import OutageError
 from pentad.shared.keys import TaskKeys, load

@@ -34,12 +34,12 @@ from pentad.services.task_runner.domain.after_answer import REDRIVEN
 from pentad.services.task_runner.handlers import RunnerHandler
 from pentad.shared.errors import OutageError
 from pentad.shared.inbound.arrival import read_entry
-from pentad.shared.inbound.unreadable import Refusing
+from pentad.shared.inbound.ingress import RefusedEntries
 from pentad.shared.keys import load, redrive_claim
 from pentad.shared.models.ports import ChatRequest
 from pentad.shared.store.store import Store
+from pentad.shared.work.dead_letters import Failures
 from pentad.shared.work.entry import Entry
-from pentad.shared.work.failures import Failures
 from tests.integration.handlers.cut import Cut
 from tests.integration.handlers.flow import SESSION, Flow, answer
 
@@ -104,7 +104,7 @@ async def unrouted(flow: Flow) -> None:
 
 async def unread_inbound(flow: Flow, fields: dict[bytes, bytes]) -> None:
     """An inbound entry that nobody can read."""
-    await Refusing(flow.store, flow.settings).refuse(read_entry("7-1", fields, 1))
+    await RefusedEntries(flow.store, flow.settings).refuse(read_entry("7-1", fields, 1))
 
 
 async def broken_task(flow: Flow, said: str) -> None:

@@ -14,8 +14,8 @@ from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.ids import shard_of
 from pentad.contracts.streams import EVENTS, INBOUND, INBOUND_DEAD
 from pentad.shared.actors.mail import read_session_mail
-from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError
+from pentad.shared.event_loop import cancel_all
 from pentad.shared.inbound import ingress as inbound
 from pentad.shared.inbound.arrival import message_digest
 from pentad.shared.inbound.fast_path import Source
@@ -356,7 +356,7 @@ async def test_an_outage_at_one_of_few_loses_none_of_them(store: Store, choosing
 async def test_of_many_that_come_together_none_is_offered(store: Store, choosing: Chosen) -> None:
     """Under load all routers decide, and the one that reads only moves."""
     found, run = choosing
-    await send(store, *messages(inbound._FEW + 1, sessions=inbound._FEW + 1))
+    await send(store, *messages(inbound._FAST_PATH_LIMIT + 1, sessions=inbound._FAST_PATH_LIMIT + 1))
     run()
     await wait_until("them to be moved", lambda: drained(store))
     assert found.offered == []

@@ -3,9 +3,9 @@
 import asyncio
 
 from pentad.cli.doctor.diagnosis import diagnose
-from pentad.shared.cancelling import cancel_all
+from pentad.shared.event_loop import cancel_all
 from pentad.shared.keys import IN_USE
-from pentad.shared.presence.in_use import ModelInUse, keep_announcing
+from pentad.shared.presence.announcements import ModelInUse, announce_model
 from pentad.shared.store.store import Store
 from tests.support.waiting import wait_until
 
@@ -21,7 +21,7 @@ async def test_each_model_is_told_once_and_taken_back_at_the_end(store: Store) -
         return bool(await store.redis.exists(*(f"{IN_USE}c{n}" for n in range(3))) == 3)
 
     def tell(name: str, model: ModelInUse) -> asyncio.Task[None]:
-        return asyncio.create_task(keep_announcing(store, name, lambda: model))
+        return asyncio.create_task(announce_model(store, name, lambda: model))
 
     announcing = [tell(f"c{number}", model) for number, model in enumerate((A, A, B))]
     await wait_until("all keys", three_keys)

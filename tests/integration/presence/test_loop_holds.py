@@ -26,7 +26,7 @@ def delays_over(bound_s: float) -> int:
 async def test_a_held_loop_is_measured_logged_and_found_by_the_doctor(
     store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(loop_holds, "_TELL_S", 0.01)
+    monkeypatch.setattr(loop_holds, "_PUBLISH_S", 0.01)
     before = delays_over(1.0)
     with caplog.at_level(logging.WARNING):
         async with beside(watch_loop("router")), beside(keep_telling_holds(store)):
@@ -61,7 +61,7 @@ async def test_a_hold_counts_as_ours_only_as_far_as_the_process_worked() -> None
 
 async def test_a_shorter_hold_does_not_hide_a_longer_one_of_the_same_hour(store: Store) -> None:
     for seconds in (29.0, 1.5):
-        await loop_holds._tell(store, loop_holds._Untold("archiver", seconds))
+        await loop_holds._tell(store, loop_holds._UnpublishedHold("archiver", seconds))
     seen = await diagnose(store.url, 1)
     assert [(hold.who, hold.seconds) for hold in seen.holds] == [("archiver", 29.0)]
 

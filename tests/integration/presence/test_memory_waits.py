@@ -2,9 +2,9 @@
 
 import asyncio
 
-from pentad.shared.cancelling import cancel_all
+from pentad.shared.event_loop import cancel_all
 from pentad.shared.keys import MEMORY_WAITS
-from pentad.shared.presence.memory_waits import keep_telling_wait, memory_wait
+from pentad.shared.presence.announcements import announce_wait, memory_wait
 from pentad.shared.store.store import Store
 from tests.support.waiting import wait_until
 
@@ -12,7 +12,7 @@ from tests.support.waiting import wait_until
 async def test_a_reason_is_told_and_ends_seconds_later(store: Store) -> None:
     """Promise: whatever the reason says, it can be read, and it does not outlast the wait for long."""
     assert await memory_wait(store) is None
-    telling = asyncio.create_task(keep_telling_wait(store, lambda: "a file \udcff" + "x" * 10_000))
+    telling = asyncio.create_task(announce_wait(store, lambda: "a file \udcff" + "x" * 10_000))
     reason = await wait_until("the reason to be told", lambda: memory_wait(store))
     assert reason is not None
     assert reason.startswith("a file ?xxx")
@@ -25,7 +25,7 @@ async def test_an_archiver_that_waits_for_nothing_takes_back_no_others_reason(st
     """Promise: of several archivers one that is well does not hide what another one waits for."""
     await store.call("SET", MEMORY_WAITS, "of another", "EX", 6)
     looked = asyncio.Event()
-    telling = asyncio.create_task(keep_telling_wait(store, looked.set))
+    telling = asyncio.create_task(announce_wait(store, looked.set))
     await looked.wait()
     assert await memory_wait(store) == "of another"
     await cancel_all([telling])

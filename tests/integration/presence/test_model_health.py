@@ -7,8 +7,8 @@ import pytest
 from pentad.cli.doctor.diagnosis import diagnose
 from pentad.contracts.models import ModelHealth
 from pentad.shared.keys import MODEL_HEALTH
-from pentad.shared.presence import model_health
-from pentad.shared.presence.model_health import HealthReport, keep_reporting, reported
+from pentad.shared.presence import announcements
+from pentad.shared.presence.announcements import HealthReport, report_health, reported
 from pentad.shared.store.store import Store
 from tests.support.processes.running import beside
 from tests.support.waiting import wait_until
@@ -23,8 +23,8 @@ async def states(store: Store) -> Sequence[str]:
 
 
 async def test_each_process_is_heard_and_the_worst_is_what_the_doctor_sees(store: Store) -> None:
-    async with beside(keep_reporting(store, "one", lambda _: [health("ok")])):
-        async with beside(keep_reporting(store, "two", lambda _: [health("open")])):
+    async with beside(report_health(store, "one", lambda _: [health("ok")])):
+        async with beside(report_health(store, "two", lambda _: [health("open")])):
             await wait_until("both", lambda: _are(store, ["ok", "open"]))
             assert (await diagnose(store.url, 1)).health == (health("open"),)
         assert await states(store) == ["ok"]
@@ -36,9 +36,9 @@ async def test_what_one_process_has_learned_of_a_model_is_said_whichever_does_wo
     """Promise: what is left out for a server is said by the doctor too, not only by the process that has learned it."""
     taught = health("ok").model_copy(update={"learned": ("does not count tokens",)})
     async with (
-        beside(keep_reporting(store, "one", lambda _: [health("ok")])),
-        beside(keep_reporting(store, "two", lambda _: [taught])),
-        beside(keep_reporting(store, "three", lambda _: [health("open")])),
+        beside(report_health(store, "one", lambda _: [health("ok")])),
+        beside(report_health(store, "two", lambda _: [taught])),
+        beside(report_health(store, "three", lambda _: [health("open")])),
     ):
         await wait_until("all", lambda: _are(store, ["ok", "ok", "open"]))
         [told] = (await diagnose(store.url, 1)).health
@@ -58,8 +58,8 @@ async def test_a_killed_process_and_a_newer_one_are_not_heard_and_swept_away(
     await store.call("HSET", MODEL_HEALTH, "before the step", ahead)
     await store.call("HSET", MODEL_HEALTH, "killed", old, "newer", b'{"at":"later"}', "odd", b"\xff")
     assert await reported(store) == {}
-    monkeypatch.setattr(model_health, "_SWEEP", 1)
-    async with beside(keep_reporting(store, "one", lambda _: [health("ok")])):
+    monkeypatch.setattr(announcements, "_BEATS_PER_SWEEP", 1)
+    async with beside(report_health(store, "one", lambda _: [health("ok")])):
         await wait_until("the sweep", lambda: _fields(store, [b"one"]))
 
 

@@ -12,7 +12,7 @@ from pentad.shared.registries.registrations import REGISTERED_INSTRUCTIONS as IN
 from pentad.shared.registries.registrations import REGISTERED_MODELS as MODELS
 from pentad.shared.registries.registrations import Registered
 from pentad.shared.store.store import Store
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 from tests.support.processes.running import beside
 from tests.support.redis.failover import Redundant
 from tests.support.waiting import wait_until

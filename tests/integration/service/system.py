@@ -17,10 +17,9 @@ from pentad.shared.embedded.redis_child import ask
 from pentad.shared.errors import PentadError
 from pentad.shared.service.exits import exit_code_of
 from pentad.shared.service.http import HttpServer, health_routes
-from pentad.shared.service.listening import DEFAULT_PORTS
 from pentad.shared.service.options import Options
-from pentad.shared.service.port import RunnableService
 from pentad.shared.service.run import Build, main_of
+from pentad.shared.service.runnable import DEFAULT_PORTS, RunnableService
 from pentad.shared.settings import Settings, load_settings
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from pentad.shared.service import garbage
+from pentad.shared.service import process
 from pentad.shared.service.options import Options
+from pentad.shared.service.process import Stop
 from pentad.shared.service.run import run_services
-from pentad.shared.service.signals import Stop
 from pentad.shared.settings import Settings
 from pentad.shared.store.wire import Wire
 from pentad.system.composition import build_all, composition_root
@@ -148,7 +148,7 @@ class Ready:
 async def test_a_full_collection_does_not_look_at_what_was_there_at_the_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(garbage, "_ours", True)  # as in a process that `run_loop` runs
+    monkeypatch.setattr(process, "_owned", True)  # as in a process that `run_loop` runs
     gc.collect()
     before = len(gc.get_objects(generation=2))
     service = Ready(stop := Stop())

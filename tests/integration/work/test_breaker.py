@@ -9,7 +9,7 @@ from pentad.contracts.streams import DEAD, TASK_WAKE
 from pentad.shared.actors.actors import Actors, Taken
 from pentad.shared.actors.commit import Commit
 from pentad.shared.actors.leases import Held, LeaseKeeper
-from pentad.shared.cancelling import cancel_all
+from pentad.shared.event_loop import cancel_all
 from pentad.shared.keys import TaskKeys, attempts
 from pentad.shared.store.store import Store
 from pentad.shared.work.consumer import Consumer

@@ -9,7 +9,7 @@ from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.streams import DEAD
 from pentad.shared.errors import OutageError, PoisonError
 from pentad.shared.store.store import Store
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 from pentad.shared.work import consumer
 from pentad.shared.work.broker import ensure_group
 from pentad.shared.work.entry import Entry

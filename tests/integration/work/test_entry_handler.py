@@ -8,8 +8,8 @@ import pytest
 
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.streams import ARCHIVE, DEAD
-from pentad.shared.cancelling import cancel_all
 from pentad.shared.errors import OutageError
+from pentad.shared.event_loop import cancel_all
 from pentad.shared.keys import attempts
 from pentad.shared.store.store import Store
 from pentad.shared.work import entries

@@ -12,7 +12,7 @@ from tests.support.processes.system import MODULES
 
 
 def hurried(*constants: str) -> Sequence[str]:
-    """Return the launcher of a service with constants such as ``pentad.shared.throttled_log:EVERY_S=0.2``."""
+    """Return the launcher of a service with constants such as ``pentad.shared.telemetry:THROTTLE_S=0.2``."""
     return ("-m", __name__, *constants)
 
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from pentad.shared.cancelling import cancel_all
+from pentad.shared.event_loop import cancel_all
 
 
 @asynccontextmanager

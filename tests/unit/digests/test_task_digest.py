@@ -4,8 +4,16 @@ from itertools import product
 
 import pytest
 
-from pentad.shared.digests.stored import MOST_BYTES, digest_bytes, digest_of
-from pentad.shared.digests.task_digest import KNOWN_WORDS, MOST_DIMENSIONS, Sketch, TaskDigest, read_utterance
+from pentad.shared.digests.task_digest import (
+    KNOWN_WORDS,
+    MOST_BYTES,
+    MOST_DIMENSIONS,
+    Sketch,
+    TaskDigest,
+    digest_bytes,
+    digest_of,
+    read_utterance,
+)
 from pentad.shared.digests.wording import clean, words_of
 from tests.unit.digests.test_wording import HOSTILE
 

@@ -11,9 +11,10 @@ import pentad
 from pentad.cli.main import main
 from pentad.client.address import DEFAULT_URL, address_for, admin_address_for, file_of, reachable
 from pentad.errors import ClientError, GatewayUnreachable
+from pentad.shared.command_settings import command_settings
 from pentad.shared.embedded.data_dir import DataDirLock
 from pentad.shared.embedded.operator_key import with_operator_key
-from pentad.shared.settings import Settings, command_settings, load_settings
+from pentad.shared.settings import Settings, load_settings
 
 HERE, THERE, RUNNING = "http://127.0.0.1:1001", "http://127.0.0.1:1002", "http://127.0.0.1:1003"
 

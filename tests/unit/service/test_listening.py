@@ -8,7 +8,7 @@ import pytest
 
 from pentad.contracts.streams import SERVICES
 from pentad.shared.errors import SettingsError
-from pentad.shared.service.listening import DEFAULT_PORTS, address_of, claim_port
+from pentad.shared.service.runnable import DEFAULT_PORTS, address_of, claim_port
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 from pentad.shared import telemetry
 from pentad.shared.errors import PentadError
 from pentad.shared.service.http import all_checks, unmet
+from pentad.shared.service.process import Stop, StopAskedError
 from pentad.shared.service.run import DiedError, Watched, run_services, stop_services
-from pentad.shared.service.signals import Stop, StopAskedError
 from pentad.shared.telemetry import LogForm
 
 

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pentad.shared.env_file import read_env_file
+from pentad.shared.command_settings import adopt_env_file, read_env_file
 from pentad.shared.errors import SettingsError
-from pentad.shared.settings import adopt_env_file
 
 
 def test_the_usual_forms_are_read(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pentad.shared.http_url import read_http_url
+from pentad.shared.addresses import read_http_url
 
 SECRET = "hunter2"
 

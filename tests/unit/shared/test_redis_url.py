@@ -2,8 +2,8 @@
 
 import pytest
 
+from pentad.shared.addresses import redis_files
 from pentad.shared.errors import SettingsError
-from pentad.shared.redis_url import files_of
 from pentad.shared.settings import load_settings
 
 
@@ -56,4 +56,4 @@ def test_what_no_redis_can_have_is_refused(url: str, words: str) -> None:
 
 def test_the_files_that_it_names() -> None:
     url = "rediss://h?ssl_ca_certs=/a%20b/ca.crt&ssl_keyfile=k&db=1"
-    assert files_of(url) == {"ssl_ca_certs": "/a b/ca.crt", "ssl_keyfile": "k"}
+    assert redis_files(url) == {"ssl_ca_certs": "/a b/ca.crt", "ssl_keyfile": "k"}

@@ -4,13 +4,13 @@ import logging
 
 import pytest
 
-from pentad.shared import throttled_log
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared import telemetry
+from pentad.shared.telemetry import ThrottledLog
 
 
 def test_one_line_of_a_kind_in_ten_seconds(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     now = [100.0]
-    monkeypatch.setattr(throttled_log, "monotonic", lambda: now[0])
+    monkeypatch.setattr(telemetry, "monotonic", lambda: now[0])
     say = ThrottledLog(logging.getLogger("pentad.shared.test"))
     for _ in range(400):
         say.warning("a", "a waits for %s", "Redis")

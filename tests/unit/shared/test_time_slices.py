@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 
-from pentad.shared.time_slices import LARGE, TimeSlices, turn_after
+from pentad.shared.event_loop import LARGE_VALUE, TimeSlices, turn_after
 
 
 async def all_of(pieces: TimeSlices, making: Iterator[int]) -> list[int]:
@@ -52,5 +52,5 @@ async def test_what_fits_into_a_piece_waits_for_no_turn() -> None:
 
 async def test_behind_a_large_value_others_have_a_turn() -> None:
     """Promise: what reads or writes value by value holds the loop for one large value at most."""
-    assert await turns_beside(asyncio.create_task(turn_after(LARGE))) == 1
-    assert await turns_beside(asyncio.create_task(turn_after(LARGE + 1))) == 2
+    assert await turns_beside(asyncio.create_task(turn_after(LARGE_VALUE))) == 1
+    assert await turns_beside(asyncio.create_task(turn_after(LARGE_VALUE + 1))) == 2

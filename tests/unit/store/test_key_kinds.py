@@ -14,7 +14,7 @@ from pentad.shared.keys import (
     session_index,
     timers,
 )
-from pentad.shared.store.key_kinds import kind_of, strangers
+from pentad.shared.store.trouble import kind_of, strangers
 
 TASK, SESSION = TaskKeys(3, "acme", "mail"), SessionKeys(3, "acme", "mail")
 

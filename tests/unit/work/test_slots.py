@@ -2,7 +2,7 @@
 
 import asyncio
 
-from pentad.shared.cancelling import cancel_all
+from pentad.shared.event_loop import cancel_all
 from pentad.shared.work.intake import Slots
 from tests.support.waiting import PATIENCE_S
 

@@ -1,4 +1,7 @@
-"""The address a service listens on: its defaults, and the claim to a port before anything heavy is imported."""
+"""A service as its runner sees it: it starts, stops, reports its readiness, and listens on a port.
+
+A port is claimed before anything heavy is imported.
+"""
 
 import errno
 import logging
@@ -13,8 +16,8 @@ from pentad.shared.errors import SettingsError
 
 log = logging.getLogger(__name__)
 
-_STEPS = (100, 200, 300)
-"""How far from a default port that is taken others are tried, before any that is free."""
+_PORT_STEPS = (100, 200, 300)
+"""Distances from a default port that is taken to the ports that are tried next, before any free one."""
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORTS: Mapping[Service, int] = MappingProxyType(
@@ -22,16 +25,50 @@ DEFAULT_PORTS: Mapping[Service, int] = MappingProxyType(
 )
 
 
+class RunnableService(Protocol):
+    """One of the six services. Its composition root builds it without I/O; everything happens in ``start``."""
+
+    name: str
+
+    async def start(self) -> None:
+        """Begin to consume. Waits for the stores that the service needs, with backoff, and logs what it waits for."""
+
+    async def stop(self) -> None:
+        """Stop reading, finish entries that are being handled or hand them back, and close."""
+
+    def checks(self) -> Mapping[str, str | None]:
+        """Return the readiness checks by name: None is good, a text says what is wrong. Cheap; called often."""
+
+    def alive(self) -> bool:
+        """Return False once a loop that should run for ever has ended: the process is to be restarted."""
+
+
+@runtime_checkable
+class HasNotes(Protocol):
+    """A service that has notes for its operator although it is ready."""
+
+    def notes(self) -> Mapping[str, str]:
+        """Return the notes by name, which readiness shows beside the checks."""
+
+
+@runtime_checkable
+class Announcing(Protocol):
+    """A service that has a line for the person who starts it."""
+
+    about: str
+    """The line, printed before the service is reported ready."""
+
+
 @runtime_checkable
 class Listening(Protocol):
     """A service that opens a port of its own in ``start``."""
 
     address: str
-    """``http://HOST:PORT``, with the port that it really got; read after ``start``."""
+    """The address ``http://HOST:PORT``, with the port that the service got; read after ``start``."""
 
 
 def claim_port(host: str, port: int | None, default: int = 0) -> socket.socket:
-    """A listening socket. ``port`` None: ``default``, or any free port, logged, when that is taken.
+    """Return a listening socket. ``port`` None: on ``default``, or when that is taken on a free port, which is logged.
 
     Raises ``SettingsError`` when an explicit port is taken, or the host is none of this machine's.
     """
@@ -46,15 +83,15 @@ def claim_port(host: str, port: int | None, default: int = 0) -> socket.socket:
 
 
 def _beside(host: str, default: int) -> socket.socket:
-    """The same other port each time, as long as that is free: addresses that were written down stay right."""
-    for step in _STEPS if default else ():
+    """Listen on another port, the same one each time while it is free, so that noted addresses stay right."""
+    for step in _PORT_STEPS if default else ():
         with suppress(OSError):
             return _listen(host, default + step)
     return _listen(host, 0)
 
 
 def address_of(sock: socket.socket, host: str) -> str:
-    """``http://HOST:PORT`` for people to open."""
+    """Return the address of a socket as ``http://HOST:PORT``, for people to open."""
     return f"http://{f'[{host}]' if ':' in host else host}:{sock.getsockname()[1]}"
 
 

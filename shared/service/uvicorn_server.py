@@ -1,29 +1,83 @@
-"""HTTP/1.1 as uvicorn speaks it, with an end to what a client may send and to how long it may take."""
+"""Uvicorn as a part of a service: no signals, no loop of its own, and bounds on what a client may send and how long.
+
+Import it only when a port is to be served: uvicorn is slow to import.
+"""
 
 import asyncio
+import contextlib
 import logging
+import socket
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, cast
 
+import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from pentad.shared.service.bounded_websocket import BoundedWebSocket
-from pentad.shared.service.connections import Connections, Patience
+from pentad.shared.service.connections import ConnectionLimits, Connections, Patience
 from pentad.shared.service.problem_document import last_answer
-from pentad.shared.throttled_log import ThrottledLog
+from pentad.shared.telemetry import ThrottledLog
 
+FRAME_LIMIT = 1 << 20
+"""Longest WebSocket frame, in bytes; a longer one closes the connection with 1009."""
 HEAD_LIMIT = 1 << 16
 """Bytes of a request's head; likewise of what a body has besides its data, trailers above all."""
-_PIECE = 4096
+_PARSED_BYTES = 4096
 """Bytes that are shown to the parser at once, of what is more than one request of usual size."""
-_MOST_KEPT = 1 << 20
+_MAX_WAITING_BYTES = 1 << 20
 """Bytes that may wait behind requests that are not answered yet."""
 _LINGER_S = 2.0
-"""How long a client that is refused may go on sending: a connection closed at once takes the answer with it."""
+"""Seconds that a refused client may go on sending: closing immediately would lose the answer."""
 _say = ThrottledLog(logging.getLogger(__name__))
 
 
+class QuietServer(uvicorn.Server):
+    """A server that runs until ``finish`` and leaves signals to whoever owns the process."""
+
+    def __init__(self, app: Any, grace_s: int, limits: ConnectionLimits) -> None:
+        connections = Connections(limits)
+        super().__init__(
+            uvicorn.Config(
+                app,
+                interface="asgi3",
+                http=cast(Any, partial(BoundedHttp, connections)),
+                ws=cast(Any, partial(BoundedWebSocket, connections)),
+                ws_max_size=FRAME_LIMIT,
+                ws_per_message_deflate=False,
+                lifespan="off",
+                access_log=False,
+                log_config=None,
+                proxy_headers=False,
+                server_header=False,
+                date_header=False,
+                timeout_graceful_shutdown=grace_s,
+            )
+        )
+        self.config.load()
+        self.up = asyncio.Event()
+        self._finish = asyncio.Event()
+
+    def finish(self) -> None:
+        """Stop accepting, close WebSockets with 1012, let answers end, close."""
+        self.should_exit = True
+        self._finish.set()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.up.set()
+
+    async def main_loop(self) -> None:
+        await self.on_tick(0)
+        await self._finish.wait()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
 class BoundedHttp(HttpToolsProtocol):
-    """One connection. Counts the bytes since a head was whole or data of a body came."""
+    """One connection of HTTP/1.1. Counts the bytes since a head was whole or data of a body came."""
 
     def __init__(self, connections: Connections, **given: Any) -> None:
         super().__init__(**given)
@@ -32,12 +86,12 @@ class BoundedHttp(HttpToolsProtocol):
         self._patience = Patience()
         self._unplaced = self._heads = self._drains = 0
         self._rest = b""
-        """What has come behind requests that are not answered yet."""
+        """Bytes that have come behind requests that are not answered yet."""
         self._refused = False
 
     @property
     def idle(self) -> bool:
-        """No request is under way."""
+        """Whether no request is under way."""
         return self.cycle is None or self.cycle.response_complete
 
     def look(self, now: float) -> None:
@@ -59,7 +113,7 @@ class BoundedHttp(HttpToolsProtocol):
             self.hang_up()
 
     def _state(self) -> str:
-        """What it waits for the client to do; '' when the next move is ours."""
+        """Return what the connection waits for the client to do; '' when the server has to act."""
         if self.transport.is_closing():
             return "closing"
         if self.flow.write_paused:
@@ -70,7 +124,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     @property
     def _asked_for_half(self) -> bool:
-        """A head has begun and is not whole."""
+        """Whether a head has begun and is not whole."""
         return self.scope is not None and (self.cycle is None or self.cycle.scope is not self.scope)
 
     def hang_up(self) -> None:
@@ -97,7 +151,7 @@ class BoundedHttp(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self.pipeline or self._rest:
             self._keep(self._rest + data)
-        elif len(data) <= _PIECE and self._unplaced + len(data) <= HEAD_LIMIT:
+        elif len(data) <= _PARSED_BYTES and self._unplaced + len(data) <= HEAD_LIMIT:
             self._unplaced += len(data)
             super().data_received(data)
         else:
@@ -113,7 +167,7 @@ class BoundedHttp(HttpToolsProtocol):
             if self._unplaced >= HEAD_LIMIT:
                 self._refuse(431, f"a request's head and its trailers have at most {HEAD_LIMIT} bytes")
                 return
-            piece = data[at : at + min(_PIECE, HEAD_LIMIT - self._unplaced)]
+            piece = data[at : at + min(_PARSED_BYTES, HEAD_LIMIT - self._unplaced)]
             at += len(piece)
             self._unplaced += len(piece)
             super().data_received(piece)
@@ -122,7 +176,7 @@ class BoundedHttp(HttpToolsProtocol):
         """Requests wait for those before them: each that is read costs a hundred times its bytes."""
         self._rest = data
         self.flow.pause_reading()
-        if len(data) > _MOST_KEPT:
+        if len(data) > _MAX_WAITING_BYTES:
             self.hang_up()
 
     def on_response_complete(self) -> None:
@@ -158,7 +212,7 @@ class BoundedHttp(HttpToolsProtocol):
         self.loop.call_later(_LINGER_S, self.transport.abort)
 
     def send_400_response(self, msg: str) -> None:
-        """What the parser cannot read."""
+        """Refuse a request that the parser cannot read."""
         self._refuse(400, "what came is no request of HTTP/1.1")
 
     # What the parser calls
