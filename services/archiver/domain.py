@@ -9,8 +9,8 @@ from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.transcript import EXCLUSION
 from pentad.shared.immutable import immutable
 from pentad.shared.segments.anchors import task_point_id
-from pentad.shared.segments.segmenting import segments_of
-from pentad.shared.segments.speakers import owned
+from pentad.shared.segments.passages import owned
+from pentad.shared.segments.segment import segments_of
 
 MOST_TEXTS = 64
 """Texts of one request to the embedding service: what a model on one core does within its time limit."""

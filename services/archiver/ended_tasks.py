@@ -19,7 +19,7 @@ from pentad.shared.memory.forgotten import forgotten_of
 from pentad.shared.memory.points import CutTask, cut_task, without
 from pentad.shared.owners import Owner
 from pentad.shared.records.record_store import Records
-from pentad.shared.segments.segmenting import Segment
+from pentad.shared.segments.segment import Segment
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.vector_store import Vectors
 from pentad.shared.work.entry import Entry

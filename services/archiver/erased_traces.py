@@ -10,7 +10,7 @@ from pentad.shared.actors.session_header import excerpt
 from pentad.shared.embedder.vectors import cache_of_task, content_key
 from pentad.shared.keys import SessionKeys, vector
 from pentad.shared.owners import session_holder
-from pentad.shared.segments.segmenting import segments_of
+from pentad.shared.segments.segment import segments_of
 from pentad.shared.store.store import Store
 from pentad.shared.work.entry import data_of
 

@@ -23,7 +23,7 @@ from pentad.shared.memory.extraction_question import NearNode, asked_of, extract
 from pentad.shared.memory.points import CutTask
 from pentad.shared.records.record_store import Records
 from pentad.shared.segments.anchors import anchor_text
-from pentad.shared.segments.segmenting import Segment
+from pentad.shared.segments.segment import Segment
 from pentad.shared.store.store import Store
 from pentad.shared.work.entry import Entry
 

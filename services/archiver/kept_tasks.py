@@ -13,7 +13,7 @@ from pentad.shared.immutable import immutable
 from pentad.shared.keys import TaskKeys, tag
 from pentad.shared.memory.points import bare_payload, cut_task
 from pentad.shared.records.record_store import Records
-from pentad.shared.segments.speakers import owned
+from pentad.shared.segments.passages import owned
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.points import KeptPoint
 

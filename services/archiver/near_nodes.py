@@ -14,7 +14,7 @@ from pentad.shared.memory.points import NODE_KIND
 from pentad.shared.models.ports import ModelUnavailable
 from pentad.shared.owners import Owner
 from pentad.shared.recall.terms import terms_of
-from pentad.shared.segments.segmenting import Segment
+from pentad.shared.segments.segment import Segment
 from pentad.shared.vectors.naming import collection_name
 from pentad.shared.vectors.points import Dense, Hit
 from pentad.shared.vectors.selection import DenseQuery, Selection, Whose

@@ -10,7 +10,7 @@ from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.transcript import EXCLUSION, shown
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.points import CutTask, cut_further, cut_task
-from pentad.shared.segments.speakers import owned
+from pentad.shared.segments.passages import owned
 
 _WEIGHT = 1_000
 """Bytes that a message, or a segment, takes beside its text."""

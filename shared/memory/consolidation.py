@@ -8,10 +8,9 @@ from dataclasses import replace
 
 from pentad.contracts.records import SegmentType
 from pentad.shared.graph.knowledge import MemoryNode
-from pentad.shared.recall.importance import importance_of
-from pentad.shared.recall.segment_cues import ends_asking, names_time
-from pentad.shared.recall.words_read import WordsRead
-from pentad.shared.segments.segmenting import Segment
+from pentad.shared.recall.cues import ends_asking, importance_of, names_time
+from pentad.shared.recall.indexed_segments import WordCache
+from pentad.shared.segments.segment import Segment
 
 KEPT = 0.6
 """A statement that matters less is no fact, however often it is said."""
@@ -25,7 +24,7 @@ LONGEST = 200
 """Characters of a statement; what is longer tells more than one thing."""
 
 
-def statements(segments: Sequence[Segment], known: int, read: WordsRead) -> Iterator[tuple[Segment, float]]:
+def statements(segments: Sequence[Segment], known: int, read: WordCache) -> Iterator[tuple[Segment, float]]:
     """What an owner states in a task, with how much it matters. ``known``: the first of these segments are not told."""
     number = 0
     for place, segment in enumerate(segments):

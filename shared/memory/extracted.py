@@ -13,7 +13,7 @@ from pentad.shared.immutable import immutable
 from pentad.shared.memory.extraction_question import NearNode
 from pentad.shared.owners import Owner
 from pentad.shared.segments.anchors import anchor_text
-from pentad.shared.segments.segmenting import Segment
+from pentad.shared.segments.segment import Segment
 
 MOST_NODES, MOST_EDGES = 40, 60
 """Of one answer, the first."""

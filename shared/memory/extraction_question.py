@@ -7,7 +7,7 @@ from pydantic_core import to_json
 from pentad.contracts.records import SegmentType
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.points import CutTask
-from pentad.shared.segments.segmenting import Segment
+from pentad.shared.segments.segment import Segment
 
 MOST_SEGMENTS = 120
 MOST_CHARS = 24_000

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pentad.shared.memory.mentions import most_asked, name_terms
 from pentad.shared.memory.points import sparse
-from pentad.shared.recall.fusion import FoundSegments
-from pentad.shared.recall.part_weights import PartWeights
+from pentad.shared.recall.fusion import FoundSegments, PartWeights
 from pentad.shared.recall.questions import ReadQuestion
 from pentad.shared.vectors.points import Dense, Hit, Sparse
 from pentad.shared.vectors.selection import DenseQuery, Selection, SparseQuery, VectorQuery

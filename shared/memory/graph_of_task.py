@@ -20,9 +20,9 @@ from pentad.shared.memory.consolidation import ENTERS, statements
 from pentad.shared.memory.noted import notes_in
 from pentad.shared.memory.points import CutTask
 from pentad.shared.owners import Owner
-from pentad.shared.recall.words_read import WordsRead
+from pentad.shared.recall.indexed_segments import WordCache
 from pentad.shared.segments.anchors import anchor_text
-from pentad.shared.segments.segmenting import Segment
+from pentad.shared.segments.segment import Segment
 
 MOST_ENTITIES = 256
 """Of one owner in a task, the first; so that more that is said only adds."""
@@ -95,7 +95,7 @@ class _Part:
     segments: list[Segment]
     learned: int
     """So many of them, the first, are learned from."""
-    read: WordsRead
+    read: WordCache
 
 
 def _parts(task: CutTask, learned: int) -> Iterator[_Part]:

@@ -6,9 +6,9 @@ The words of a question never are such terms, so they change no score of a searc
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from zlib import crc32
 
-from pentad.shared.recall.lexical import SparseTerms
 from pentad.shared.recall.name_paths import MOST_MENTIONS
 from pentad.shared.recall.proper_names import NamesInText
+from pentad.shared.recall.terms import SparseTerms
 from pentad.shared.vectors.limits import MOST_HITS
 from pentad.shared.vectors.points import Detail, Hit
 

@@ -9,7 +9,7 @@ from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND, CutTask, points
 from pentad.shared.memory.true_times import TrueTimes, details_of
 from pentad.shared.owners import Owner
 from pentad.shared.segments.anchors import anchor_of
-from pentad.shared.segments.segmenting import Segment
+from pentad.shared.segments.segment import Segment
 from pentad.shared.vectors.points import KeptPoint, Point
 
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from pentad.contracts.plain_json import read_json
 from pentad.contracts.records import SegmentType
-from pentad.shared.segments.segmenting import Segment
+from pentad.shared.segments.segment import Segment
 
 NOTE_TOOL = "memory_note"
 MOST_CHARS = 2_000

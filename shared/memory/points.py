@@ -14,19 +14,18 @@ from pentad.shared.immutable import immutable
 from pentad.shared.memory.mentions import name_terms, names_kept, names_told
 from pentad.shared.memory.repeated import unrepeated
 from pentad.shared.owners import Owner
-from pentad.shared.recall.lexical import SparseTerms
-from pentad.shared.recall.same_words import words_digest
-from pentad.shared.recall.words_read import WordsRead
-from pentad.shared.recall.written import (
+from pentad.shared.recall.indexed_segments import (
     AROUND,
+    IndexedSegment,
     SegmentFacts,
-    WrittenSegment,
+    WordCache,
     around_vectors,
+    indexed_segments,
     task_terms,
-    written_segments,
 )
+from pentad.shared.recall.terms import SparseTerms, words_digest
 from pentad.shared.segments.anchors import anchor_text, task_point_id
-from pentad.shared.segments.segmenting import MOST_OF_TASK, Segment, segments_of
+from pentad.shared.segments.segment import MOST_OF_TASK, Segment, segments_of
 from pentad.shared.vectors.points import Dense, Detail, Payload, Point, Sparse, SparseVector
 
 SEGMENT_KIND = "episodic"
@@ -53,7 +52,7 @@ class CutTask:
     id: str
     session: str
     segments: Sequence[Segment]
-    read: WordsRead = field(default_factory=WordsRead, compare=False, repr=False)
+    read: WordCache = field(default_factory=WordCache, compare=False, repr=False)
     """What was read of its texts."""
 
 
@@ -131,7 +130,7 @@ def segment_points(task: CutTask, part: OwnersPart, first: int, vectors: Mapping
     begin = max(0, first - AROUND)
     own = part.places[begin:]
     near = [vectors[place] for place in own]
-    written = written_segments([task.segments[place] for place in own], task.read)
+    written = indexed_segments([task.segments[place] for place in own], task.read)
     made = zip(own, written, near, around_vectors(near), strict=True)
     return (_segment_point(task, part.holder, *each) for each in islice(made, first - begin, None))
 
@@ -180,7 +179,7 @@ def words_kept(payload: Payload) -> str:
 
 
 def _segment_point(
-    task: CutTask, holder: str | None, place: int, each: WrittenSegment, text: Vector, around: Vector
+    task: CutTask, holder: str | None, place: int, each: IndexedSegment, text: Vector, around: Vector
 ) -> Point:
     names = name_terms((*each.facts.names.sure, *each.facts.names.perhaps))
     return Point(
@@ -191,7 +190,7 @@ def _segment_point(
     )
 
 
-def segment_payload(task: CutTask, holder: str | None, place: int, each: WrittenSegment) -> Payload:
+def segment_payload(task: CutTask, holder: str | None, place: int, each: IndexedSegment) -> Payload:
     """What is kept of a segment beside its vectors. ``place``: among its task's."""
     return Payload(
         owner=Owner.of_holder(task.tenant, holder),

@@ -15,12 +15,11 @@ from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND, TASK_KIND, fact
 from pentad.shared.memory.same_hits import each_once
 from pentad.shared.memory.true_times import untrue_among
 from pentad.shared.owners import Owner
-from pentad.shared.recall.fusion import RankedSegment, fused, most_of
+from pentad.shared.recall.fusion import RankedSegment, fused, most_of, weights_for
+from pentad.shared.recall.indexed_segments import SegmentFacts
 from pentad.shared.recall.name_paths import connected, names_to_follow
 from pentad.shared.recall.newer_first import newer_first
-from pentad.shared.recall.part_weights import weights_for
 from pentad.shared.recall.questions import ReadQuestion, read_question
-from pentad.shared.recall.written import SegmentFacts
 from pentad.shared.vectors.points import Dense, Hit, Payload, Sparse
 from pentad.shared.vectors.selection import Selection, VectorQuery
 

@@ -7,7 +7,7 @@ from typing import Any
 from pentad.contracts.quotes import quotes_in
 from pentad.contracts.records import SegmentType
 from pentad.shared.models.loose_values import as_text
-from pentad.shared.segments.segmenting import Segment
+from pentad.shared.segments.segment import Segment
 
 _OWN = 32
 """Letters and digits that an answer may have around each thing that it repeats and yet say nothing of its own."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from hashlib import sha256
 
-from pentad.shared.segments.segmenting import Segment
+from pentad.shared.segments.segment import Segment
 
 
 def segment_line(segment: Segment) -> str:

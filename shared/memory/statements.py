@@ -13,7 +13,7 @@ from pentad.shared.graph.merging import merged_edges, merged_nodes
 from pentad.shared.graph.node_ids import node_id
 from pentad.shared.owners import Owner
 from pentad.shared.segments.anchors import anchor_text
-from pentad.shared.segments.segmenting import segments_of
+from pentad.shared.segments.segment import segments_of
 
 STATED = "memory"
 """Stands as session and instruction of a statement."""

@@ -8,7 +8,7 @@ from pentad.shared.actors.headers import pairs, task_header
 from pentad.shared.actors.transcript import shown
 from pentad.shared.keys import TaskKeys
 from pentad.shared.records.record_store import Records
-from pentad.shared.segments.speakers import owned
+from pentad.shared.segments.passages import owned
 from pentad.shared.store.store import Store
 
 Messages = Sequence[Mapping[str, Any]]

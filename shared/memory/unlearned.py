@@ -10,7 +10,7 @@ from itertools import islice
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.points import CutTask
 from pentad.shared.memory.segment_lines import lines_digest, segment_line
-from pentad.shared.segments.segmenting import Segment
+from pentad.shared.segments.segment import Segment
 
 
 @immutable

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.points import MARK, CutTask, OwnersPart, Vector, part_id, parts_of, segment_points, task_point
 from pentad.shared.memory.segment_lines import lines_digest, segment_line
-from pentad.shared.recall.written import AROUND
+from pentad.shared.recall.indexed_segments import AROUND
 from pentad.shared.vectors.points import Payload, Point
 
 _FORM = 2

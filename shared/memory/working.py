@@ -9,10 +9,9 @@ from pentad.contracts.memories import MemoryKind
 from pentad.shared.memory.points import CutTask, segment_payload
 from pentad.shared.memory.ranking import question_of
 from pentad.shared.memory.searching import MemoryHit, MemoryQuestion
-from pentad.shared.recall.fusion import FoundSegments, fused
-from pentad.shared.recall.lexical import SparseTerms
-from pentad.shared.recall.part_weights import LETTERS
-from pentad.shared.recall.written import WrittenSegment, written_segments
+from pentad.shared.recall.fusion import LETTERS_WEIGHTS, FoundSegments, fused
+from pentad.shared.recall.indexed_segments import IndexedSegment, indexed_segments
+from pentad.shared.recall.terms import SparseTerms
 from pentad.shared.vectors.points import Payload
 
 MOST_TASKS = 10
@@ -25,7 +24,7 @@ MOST_BYTES = 4 << 20
 
 def working_hits(asked: MemoryQuestion, tasks: Sequence[CutTask]) -> list[MemoryHit]:
     """What the owner sees that shares a word with the question, the best first. No model compares meanings here."""
-    written, payloads = dict[str, WrittenSegment](), dict[str, Payload]()
+    written, payloads = dict[str, IndexedSegment](), dict[str, Payload]()
     for task in tasks:
         for segment, payload in _seen(asked, task):
             written[segment.segment.id], payloads[segment.segment.id] = segment, payload
@@ -38,14 +37,14 @@ def working_hits(asked: MemoryQuestion, tasks: Sequence[CutTask]) -> list[Memory
         tasks={},
     )
     facts = {name: each.facts for name, each in written.items() if name in found.words}
-    ranked = fused(question, found, facts, LETTERS, asked.now_ms)
+    ranked = fused(question, found, facts, LETTERS_WEIGHTS, asked.now_ms)
     return [MemoryHit(each.id, payloads[each.id], each.score, each.parts) for each in ranked[: asked.limit]]
 
 
-def _seen(asked: MemoryQuestion, task: CutTask) -> Iterator[tuple[WrittenSegment, Payload]]:
+def _seen(asked: MemoryQuestion, task: CutTask) -> Iterator[tuple[IndexedSegment, Payload]]:
     """The segments that the owner sees: what another user says is no neighbour either."""
     segments = [segment for segment in task.segments if asked.owner.sees(segment.holder)]
-    for place, each in enumerate(written_segments(segments)):
+    for place, each in enumerate(indexed_segments(segments)):
         payload = segment_payload(task, each.segment.holder, place, each)
         yield each, replace(payload, kind=MemoryKind.WORKING.value)
 

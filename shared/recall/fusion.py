@@ -1,17 +1,68 @@
-"""Five searches become one order: each score is brought to 0..1 and weighted, then what is known of a segment is added.
+"""Fusion of five searches into one ranking: scores are scaled to 0..1, weighted and summed with facts of a segment.
 
-Only what the searches gave back is known: what one of them did not find counts nothing for it. A dense score counts
-from the least that its search found, since all texts are somewhat alike; a sparse one from 0, which is no word shared.
+A segment that a search did not find gets nothing from that search. A dense score counts from the lowest score that its
+search found, since all texts are somewhat alike; a sparse score counts from 0, which means that no word is shared.
+
+The weights are few and round on purpose. They were chosen on two halves of conversations and on documents, because
+other people's memories have other shapes (docs/decisions/0022).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from operator import attrgetter
 
 from pentad.shared.immutable import immutable
-from pentad.shared.recall.part_weights import PartWeights
+from pentad.shared.recall.indexed_segments import SegmentFacts
 from pentad.shared.recall.questions import ReadQuestion
-from pentad.shared.recall.written import SegmentFacts
+
+_HASHING_PREFIX = "simple-"
+"""What the names of embeddings begin with that compare letters, not meanings."""
+
+
+@immutable
+class PartWeights:
+    """A weight for each part; a part is 0 to 1."""
+
+    text: float
+    """Likeness of meaning."""
+    around: float
+    """The same with the segments beside it."""
+    words: float
+    """BM25."""
+    around_words: float
+    task: float
+    """BM25 of the whole task it comes from."""
+    answers: float
+    """It follows a question that is like this one."""
+    speaker: float = 0.5
+    """Somebody said it whom the question names."""
+    by_user: float = 0.1
+    """The user said it, and the question is in the first person."""
+    when: float = 0.3
+    """It says a time, and the question asks for one."""
+    asks: float = -0.2
+    """It is a question itself."""
+    graph: float = 0.7
+    """It shares a rare name with one of the best hits."""
+    recency: float = 0.05
+    importance: float = 0.03
+    found_each: int = 200
+    """How many hits each search is asked for."""
+
+
+MEANING_WEIGHTS = PartWeights(text=0.5, around=0.2, words=0.2, around_words=0.3, task=0.3, answers=0.2)
+LETTERS_WEIGHTS = PartWeights(text=0.1, around=0.0, words=0.4, around_words=0.3, task=0.3, answers=0.3, found_each=100)
+"""For the embedding without a model: words find, and its vectors forgive another spelling."""
+WORDS_WEIGHTS = replace(LETTERS_WEIGHTS, text=0.0)
+"""The same without its vectors, whose search takes as long as two of words."""
+
+
+def weights_for(model: str, hurried: bool = False) -> PartWeights:
+    """The weights for vectors of this embedding model. ``hurried``: what takes long and counts little is left out."""
+    if not model.startswith(_HASHING_PREFIX):
+        return MEANING_WEIGHTS
+    return WORDS_WEIGHTS if hurried else LETTERS_WEIGHTS
+
 
 _SCORE, _ID = attrgetter("score"), attrgetter("id")
 _HALF_LIFE_MS = 30 * 86_400_000

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from math import log2
 
 from pentad.shared.recall.fusion import RankedSegment
+from pentad.shared.recall.indexed_segments import SegmentFacts
 from pentad.shared.recall.questions import ReadQuestion
-from pentad.shared.recall.written import SegmentFacts
 
 MOST_MENTIONS = 20
 """A name that more segments mention is not rare. Look up one more than these, to know."""

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from pentad.shared.immutable import immutable
 from pentad.shared.recall.fusion import RankedSegment
+from pentad.shared.recall.indexed_segments import SegmentFacts
 from pentad.shared.recall.terms import terms_of
-from pentad.shared.recall.written import SegmentFacts
 
 T = TypeVar("T")
 

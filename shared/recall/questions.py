@@ -9,9 +9,8 @@ from functools import lru_cache
 
 from pentad.shared.digests.wording import WIDE
 from pentad.shared.immutable import immutable
-from pentad.shared.recall.lexical import SparseTerms, asked_terms
-from pentad.shared.recall.segment_cues import asks_when
-from pentad.shared.recall.terms import terms_of
+from pentad.shared.recall.cues import asks_when
+from pentad.shared.recall.terms import SparseTerms, asked_terms, terms_of
 
 MOST_CHARS = 2_000
 """Of a question, the first are read."""

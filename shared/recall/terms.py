@@ -1,16 +1,24 @@
-"""The words of a text as numbers of 32 bits: what sparse vectors are made of, in a segment and in a question."""
+"""The words of a text as numbers: what the sparse vectors of segments and questions are made of. Pure.
+
+BM25 is computed in two halves: a segment keeps the part of each term, and the store adds how rare the term is. The
+store's part is ``ln(1 + (N - n + 0.5) / (n + 0.5))``, with N points of which n have the term. The mean length is fixed,
+since that of a growing memory is not known when a segment is written.
+"""
 
 import re
 import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from hashlib import sha256
 from zlib import crc32
 
 from pentad.shared.digests.wording import WIDE
 
 MOST_CHARS = 4_096
 """Of a text, the first are read; a segment with its neighbours is shorter."""
-_PIECE = re.compile(rf"([{WIDE}]+)|([^\W_{WIDE}]+)")
-_LONGEST = 32
+_TOKEN = re.compile(rf"([{WIDE}]+)|([^\W_{WIDE}]+)")
+_MAX_WORD_LETTERS = 32
 """Letters of a word that count, so that no text fills the cache with long ones."""
 _FUNCTION_WORDS = frozenset(
     """
@@ -29,11 +37,11 @@ def terms_of(text: str) -> list[int]:
     """
     found: list[int] = []
     folded = unicodedata.normalize("NFKC", text[:MOST_CHARS]).casefold()[:MOST_CHARS]
-    for wide, word in _PIECE.findall(folded):
+    for wide, word in _TOKEN.findall(folded):
         if wide:
             found.extend(map(_hashed, _pairs(wide)))
         elif word not in _FUNCTION_WORDS:
-            found.append(_hashed(_stem(word[:_LONGEST])))
+            found.append(_hashed(_stem(word[:_MAX_WORD_LETTERS])))
     return found
 
 
@@ -55,3 +63,37 @@ def _stem(word: str) -> str:
 @lru_cache(maxsize=65_536)
 def _hashed(word: str) -> int:
     return crc32(word.encode("utf-8", "replace"))
+
+
+MOST_TERMS = 2_048
+"""Different terms of one point; the most frequent are kept."""
+MEAN_WORDS, MEAN_AROUND, MEAN_TASK = 30, 90, 300
+"""How many terms a segment, one with its neighbours, and a task are taken to have on average."""
+_K1 = 1.2
+_B = 0.5
+"""How much a long text is marked down; less than for documents, because segments are of like length."""
+
+SparseTerms = dict[int, float]
+"""A sparse vector: terms as 32-bit numbers, with their weights."""
+
+
+def indexed_terms(terms: Sequence[int], mean: int) -> SparseTerms:
+    """What is kept of a text. ``mean``: the length of such texts, in terms."""
+    saturation = _K1 * (1 - _B + _B * len(terms) / mean)
+    counted = Counter(terms).most_common(MOST_TERMS)
+    return {term: count * (_K1 + 1) / (count + saturation) for term, count in counted}
+
+
+def asked_terms(terms: Iterable[int]) -> SparseTerms:
+    """What is asked for: each term counts once."""
+    return dict.fromkeys(terms, 1.0)
+
+
+_WORD = re.compile(r"\w+")
+_DIGEST_CHARS = 16
+
+
+def words_digest(text: str) -> str:
+    """The same for the same words, in the same order; '' for a text without any."""
+    words = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    return sha256(" ".join(words).encode("utf-8", "replace")).hexdigest()[:_DIGEST_CHARS] if words else ""

@@ -1,8 +1,8 @@
-"""What was said in a task and may be remembered: the texts of its transcript, one after the other.
+"""The passages of a transcript: the texts that may be remembered, in order, with who said each.
 
-Left out are system prompts, what a person moved to another task, every message with an ``origin`` (what repeats the
-session, what asks for an answer again, what quotes memory), and calls of the tools that quote memory. What cannot be
-read is left out too, and keeps its place.
+Left out are system prompts, messages that a person moved to another task, every message with an ``origin`` (repeats of
+the session, requests to answer again, quotes from memory), and calls of the tools that quote memory. Messages that
+cannot be read are left out too; they keep their position.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +14,19 @@ from pentad.contracts.tools import RECALLING_TOOLS
 from pentad.shared.actors.transcript import left_out
 from pentad.shared.immutable import immutable
 from pentad.shared.owners import session_holder
+
+Message = Mapping[str, Any]
+
+
+def owned(messages: Sequence[Message], user: str) -> Sequence[Message]:
+    """Each user's message with who said it. ``user``: who began the task.
+
+    Versions before long-term memory did not write who speaks: all of such a task is its beginner's.
+    """
+    said = [message for message in messages if message.get("role") == "user"]
+    if not user or any(message.get("user_id") or message.get("memory_session") for message in said):
+        return messages
+    return [{**message, "user_id": user} if message.get("role") == "user" else message for message in messages]
 
 
 @immutable

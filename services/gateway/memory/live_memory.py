@@ -15,7 +15,7 @@ from pentad.shared.memory.points import CutTask, cut_task
 from pentad.shared.memory.searching import MemoryHit, MemoryQuestion
 from pentad.shared.memory.working import MOST_BYTES, MOST_ENTRIES, MOST_TASKS, working_hits
 from pentad.shared.owners import Owner
-from pentad.shared.segments.speakers import owned
+from pentad.shared.segments.passages import owned
 from pentad.shared.store.store import Store
 
 _AT_ONCE = 16

@@ -30,8 +30,8 @@ from pentad.shared.memory.walk_choice import walk_asked_for
 from pentad.shared.models.ports import ModelFailed
 from pentad.shared.owners import NOBODY, Owner
 from pentad.shared.segments.anchors import BadAnchorError, anchor_of, anchor_text
-from pentad.shared.segments.expanding import expanded
-from pentad.shared.segments.segmenting import Segment
+from pentad.shared.segments.expansion import expanded
+from pentad.shared.segments.segment import Segment
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.vectors.vector_store import Vectors

@@ -20,8 +20,8 @@ from pentad.shared.plugins.definition import ToolDefinition
 from pentad.shared.plugins.registry import define
 from pentad.shared.recall.questions import MOST_CHARS
 from pentad.shared.segments import anchors
-from pentad.shared.segments.expanding import expanded
-from pentad.shared.segments.segmenting import Segment
+from pentad.shared.segments.expansion import expanded
+from pentad.shared.segments.segment import Segment
 from pentad.shared.store.store import Store
 
 _TIMEOUT_S = 10.0

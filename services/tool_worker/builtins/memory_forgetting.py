@@ -18,8 +18,7 @@ from pentad.shared.owners import Owner
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.plugins.definition import ToolDefinition
 from pentad.shared.plugins.registry import define
-from pentad.shared.recall.lexical import asked_terms
-from pentad.shared.recall.terms import terms_of
+from pentad.shared.recall.terms import asked_terms, terms_of
 from pentad.shared.segments import anchors
 from pentad.shared.vectors.limits import MOST_HITS
 from pentad.shared.vectors.points import KeptPoint, Sparse

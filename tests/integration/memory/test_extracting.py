@@ -31,7 +31,7 @@ from pentad.shared.owners import Owner
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records.record_store import Records
 from pentad.shared.segments.anchors import anchor_of
-from pentad.shared.segments.expanding import expanded
+from pentad.shared.segments.expansion import expanded
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.points import Point

@@ -16,7 +16,7 @@ from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.memory.forgotten import forgotten_of
 from pentad.shared.owners import Owner
 from pentad.shared.segments.anchors import anchor_text
-from pentad.shared.segments.segmenting import segments_of
+from pentad.shared.segments.segment import segments_of
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from tests.integration.memory.remembered import TASK, end, everything, remembering, texts, woken

@@ -16,7 +16,7 @@ from pentad.shared.memory.searching import MOST_FOUND, MemoryHit, MemoryQuestion
 from pentad.shared.owners import Owner
 from pentad.shared.recall.questions import MOST_CHARS
 from pentad.shared.segments.anchors import anchor_of
-from pentad.shared.segments.expanding import expanded
+from pentad.shared.segments.expansion import expanded
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.qdrant_vectors import IN_MEMORY, QdrantVectors
 from pentad.shared.vectors.vector_store import Vectors

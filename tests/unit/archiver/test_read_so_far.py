@@ -9,7 +9,7 @@ from pentad.contracts.records import TranscriptMeta
 from pentad.services.archiver.read_so_far import ReadSoFar, read_on
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.transcript import entry
-from pentad.shared.segments.segmenting import MOST_OF_TASK, MOST_OF_TEXT
+from pentad.shared.segments.segment import MOST_OF_TASK, MOST_OF_TEXT
 
 AT = "2030-01-31T12:00:00.000Z"
 HEADER = TaskHeader(tenant="acme", task_id="task-0-1", session="s1", status="completed", user="ada")

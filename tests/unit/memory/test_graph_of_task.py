@@ -19,7 +19,7 @@ from pentad.shared.memory.graph_of_task import (
 from pentad.shared.memory.points import cut_task
 from pentad.shared.owners import Owner
 from pentad.shared.segments.anchors import anchor_of
-from pentad.shared.segments.expanding import expanded
+from pentad.shared.segments.expansion import expanded
 from tests.unit.segments.transcripts import AT, HOSTILE, answered, calling, result, said
 
 TALK = [said("We met Mimi Solberg in Oslo."), answered("And what did MIMI SOLBERG say?"), said("Nothing.")]

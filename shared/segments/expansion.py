@@ -7,7 +7,7 @@ from pentad.contracts.records import Anchor
 from pentad.shared.immutable import immutable
 from pentad.shared.segments.anchors import BadAnchorError, quote_digest, segment_id
 from pentad.shared.segments.passages import passages_of
-from pentad.shared.segments.segmenting import Segment, segments_of
+from pentad.shared.segments.segment import Segment, segments_of
 
 MOST_AROUND = 50
 """Segments shown on each side."""

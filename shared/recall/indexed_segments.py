@@ -1,4 +1,4 @@
-"""What is written of a task's segments beside their text, so that one search of each kind finds them."""
+"""The search features of segments: facts for ranking and sparse vectors, computed once and stored beside the text."""
 
 from collections.abc import Iterator, Sequence
 from operator import add
@@ -7,13 +7,35 @@ from typing import TypeVar
 from pentad.contracts.ids import milliseconds
 from pentad.contracts.records import SegmentType
 from pentad.shared.immutable import immutable
-from pentad.shared.recall.importance import importance_of
-from pentad.shared.recall.lexical import MEAN_AROUND, MEAN_TASK, MEAN_WORDS, SparseTerms, written_terms
-from pentad.shared.recall.proper_names import NamesInText
-from pentad.shared.recall.segment_cues import asks, ends_asking, names_time
-from pentad.shared.recall.terms import terms_of
-from pentad.shared.recall.words_read import WordsRead
-from pentad.shared.segments.segmenting import Segment
+from pentad.shared.recall.cues import asks, ends_asking, importance_of, names_time
+from pentad.shared.recall.proper_names import NamesInText, names_of
+from pentad.shared.recall.terms import MEAN_AROUND, MEAN_TASK, MEAN_WORDS, SparseTerms, indexed_terms, terms_of
+from pentad.shared.segments.segment import Segment
+
+
+class WordCache:
+    """Gives the same as `names_of` and `terms_of`. As large as the texts that it was given; threads may share it."""
+
+    __slots__ = ("_names", "_terms")
+
+    def __init__(self) -> None:
+        self._names: dict[str, NamesInText] = {}
+        self._terms: dict[str, Sequence[int]] = {}
+
+    def names(self, text: str) -> NamesInText:
+        """The names in a text."""
+        found = self._names.get(text)
+        if found is None:
+            found = self._names[text] = names_of(text)
+        return found
+
+    def terms(self, text: str) -> Sequence[int]:
+        """The words of a text."""
+        found = self._terms.get(text)
+        if found is None:
+            found = self._terms[text] = tuple(terms_of(text))
+        return found
+
 
 T = TypeVar("T")
 
@@ -47,7 +69,7 @@ class SegmentFacts:
 
 
 @immutable
-class WrittenSegment:
+class IndexedSegment:
     """A segment with its facts and its two sparse vectors. The dense ones: of its ``text``, and `around_vectors`."""
 
     segment: Segment
@@ -56,30 +78,30 @@ class WrittenSegment:
     around_words: SparseTerms
 
 
-def written_segments(segments: Sequence[Segment], read: WordsRead | None = None) -> Iterator[WrittenSegment]:
+def indexed_segments(segments: Sequence[Segment], read: WordCache | None = None) -> Iterator[IndexedSegment]:
     """All segments of one task, in order, each made when it is asked for.
 
     ``read``: what was read of its texts, by whoever has it.
     """
-    read = read or WordsRead()
+    read = read or WordCache()
     for at, segment in enumerate(segments):
-        yield WrittenSegment(
+        yield IndexedSegment(
             segment,
             _facts(segment, segments[at - 1] if at else None, read),
-            written_terms(read.terms(segment.text), MEAN_WORDS),
-            written_terms([term for near in _near(at, segments) for term in read.terms(near.text)], MEAN_AROUND),
+            indexed_terms(read.terms(segment.text), MEAN_WORDS),
+            indexed_terms([term for near in _neighbours(at, segments) for term in read.terms(near.text)], MEAN_AROUND),
         )
 
 
-def task_terms(segments: Sequence[Segment], read: WordsRead | None = None) -> SparseTerms:
+def task_terms(segments: Sequence[Segment], read: WordCache | None = None) -> SparseTerms:
     """The sparse vector of the point that stands for the task: all its words, and its days in words.
 
-    So "in May 2023" finds what was said then. ``read``: see `written_segments`.
+    So "in May 2023" finds what was said then. ``read``: see `indexed_segments`.
     """
-    read = read or WordsRead()
+    read = read or WordCache()
     said = [term for segment in segments for term in read.terms(segment.text)]
     days = dict.fromkeys(segment.anchor.at[:10] for segment in segments)
-    return written_terms([*said, *(term for day in days for term in _day_terms(day))], MEAN_TASK)
+    return indexed_terms([*said, *(term for day in days for term in _day_terms(day))], MEAN_TASK)
 
 
 def around_vectors(vectors: Sequence[Sequence[float]]) -> Iterator[Sequence[float]]:
@@ -88,10 +110,10 @@ def around_vectors(vectors: Sequence[Sequence[float]]) -> Iterator[Sequence[floa
     The sum of what is embedded anyway, of any length, as it is compared by cosine: on the development data it finds as
     much as embedding the texts again. ``vectors``: of the segments' texts, in order.
     """
-    return (_sum(_near(at, vectors)) for at in range(len(vectors)))
+    return (_sum(_neighbours(at, vectors)) for at in range(len(vectors)))
 
 
-def _facts(segment: Segment, before: Segment | None, read: WordsRead) -> SegmentFacts:
+def _facts(segment: Segment, before: Segment | None, read: WordCache) -> SegmentFacts:
     anchor, names, dated = segment.anchor, read.names(segment.text), names_time(segment.text)
     return SegmentFacts(
         task=anchor.task_id,
@@ -106,7 +128,7 @@ def _facts(segment: Segment, before: Segment | None, read: WordsRead) -> Segment
     )
 
 
-def _near(at: int, items: Sequence[T]) -> Sequence[T]:
+def _neighbours(at: int, items: Sequence[T]) -> Sequence[T]:
     return items[max(0, at - AROUND) : at + AROUND + 1]
 
 
