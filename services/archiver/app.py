@@ -29,15 +29,10 @@ from pentad.shared.errors import OutageError
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.instructions.instruction_file import configured_instructions
 from pentad.shared.memory.child_vectors import ChildVectors
-from pentad.shared.memory.choosing_stores import (
-    embedded_graph,
-    embedded_vectors,
-    server_graph,
-    server_vectors,
-)
-from pentad.shared.memory.current import adopt
+from pentad.shared.memory.current_collection import adopt_current
 from pentad.shared.memory.forgotten_notes import keep_all, keep_handed_over
 from pentad.shared.memory.memory_counts import GRAPH, VECTORS, MemoryCounts
+from pentad.shared.memory.stores import embedded_graph, embedded_vectors, server_graph, server_vectors
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.presence.memory_waits import keep_telling_wait
 from pentad.shared.records.record_store import Records
@@ -192,7 +187,7 @@ class Archiver(EntryService):
     async def _look_at_vectors(self) -> None:
         fresh = await self._damage.watched(VECTORS, self._remembering.prepare())
         found = await self._damage.look_at_vectors()
-        current = await self._damage.watched(VECTORS, adopt(self._vectors))
+        current = await self._damage.watched(VECTORS, adopt_current(self._vectors))
         if current is not None and current.name != fresh:
             _say.warning("model", _OTHER_MODEL, current.points, current.name, fresh)
         metrics.memory_points.labels().set(sum(there.points for there in found))

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import MemoryNode
-from pentad.shared.memory.consolidation import consolidated
+from pentad.shared.memory.facts import raised_by_repetition
 from pentad.shared.owners import Owner
 
 
@@ -16,7 +16,7 @@ async def consolidate(graph: Graph, owner: Owner, written: Sequence[MemoryNode])
     """
     own = {node.id: node for node in written}
     there = {node.id: node for node in await graph.nodes(owner, list(own))}
-    grown = consolidated(written, list(there.values()))
+    grown = raised_by_repetition(written, list(there.values()))
     if grown:
         await graph.upsert_nodes([replace(node, supports=own[node.id].supports) for node in grown])
     return list((there | {node.id: node for node in grown}).values())

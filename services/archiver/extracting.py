@@ -18,8 +18,14 @@ from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import MemoryEdge
 from pentad.shared.instructions.json_answers import UnusableAnswerError
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.extracted import Extracted, extracted, without_forgotten
-from pentad.shared.memory.extraction_question import NearNode, asked_of, extraction_question
+from pentad.shared.memory.extraction import (
+    Extracted,
+    NearNode,
+    extracted,
+    extraction_question,
+    segments_shown,
+    without_forgotten,
+)
 from pentad.shared.memory.points import CutTask
 from pentad.shared.records.record_store import Records
 from pentad.shared.segments.anchors import anchor_text
@@ -72,7 +78,7 @@ class Extracting:
     async def _extract(self, keys: TaskKeys, record: TaskRecord) -> None:
         said = said_in_record(record, await self._ended.forgotten(keys))
         remaining = await self._ended.remaining(keys, said)
-        kept = record.extraction or await self._kept(keys, record, asked_of(remaining.task))
+        kept = record.extraction or await self._kept(keys, record, segments_shown(remaining.task))
         while kept and "problem" not in kept:
             await self._write(keys, remaining, kept)
             written, said = remaining, said_in_record(record, await self._ended.forgotten(keys))

@@ -14,10 +14,10 @@ from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import MemoryNode, NodeKind
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.consolidation import ENTERS
-from pentad.shared.memory.graph_of_task import TaskGraph, graph_of_task, task_before, without_nodes
+from pentad.shared.memory.facts import SEARCHED_IMPORTANCE
+from pentad.shared.memory.increments import Learned, learned_count, learned_from
 from pentad.shared.memory.points import CutTask
-from pentad.shared.memory.unlearned import Learned, known_of, learned_from
+from pentad.shared.memory.task_graph import TaskGraph, task_before, task_graph, without_nodes
 from pentad.shared.owners import Owner
 from pentad.shared.segments.anchors import anchor_text
 from pentad.shared.work.entry import Entry
@@ -77,7 +77,7 @@ class Learning:
         """``learned``: what of the task is in the graph already."""
         said, remaining = read.said, read.remaining
         task, before = remaining.task, task_before(said.messages)
-        known = known_of(task, remaining.gone, learned)
+        known = learned_count(task, remaining.gone, learned)
         whole = await self._graph_of(task, before, known)
         graph = without_nodes(whole, remaining.gone)
         try:
@@ -101,8 +101,8 @@ class Learning:
 
     async def _graph_of(self, task: CutTask, before: str, known: int) -> TaskGraph:
         if len(task.segments) - known < _SMALL:
-            return graph_of_task(task, before, known, facts=self._facts)
-        return await asyncio.to_thread(graph_of_task, task, before, known, facts=self._facts)
+            return task_graph(task, before, known, facts=self._facts)
+        return await asyncio.to_thread(task_graph, task, before, known, facts=self._facts)
 
     async def _put(self, graph: TaskGraph) -> None:
         for begin in range(0, len(graph.nodes), _AT_ONCE):
@@ -120,7 +120,7 @@ class Learning:
                 facts.setdefault(node.owner, []).append(node)
         for owner, written in facts.items():
             there = await consolidate(self._graph, owner, written)
-            entered = [node for node in there if node.importance >= ENTERS]
+            entered = [node for node in there if node.importance >= SEARCHED_IMPORTANCE]
             await self._near.write_points(keys, said.session, entered)
 
 

@@ -8,8 +8,8 @@ from pentad.shared.errors import MemoryOutageError
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import MemoryNode
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.extraction_question import NearNode
-from pentad.shared.memory.known_points import KnownPoints
+from pentad.shared.memory.extraction import NearNode
+from pentad.shared.memory.nodes import NodePointWriter
 from pentad.shared.memory.points import NODE_KIND
 from pentad.shared.models.ports import ModelUnavailable
 from pentad.shared.owners import Owner
@@ -35,7 +35,7 @@ class NearNodes:
 
     def __init__(self, vectors: Vectors, embedder: Embedder, graph: Graph) -> None:
         self._vectors, self._embedder = vectors, embedder
-        self._points = KnownPoints(vectors, embedder, graph)
+        self._points = NodePointWriter(vectors, embedder, graph)
 
     async def to(self, keys: TaskKeys, segments: Sequence[Segment]) -> list[NearNode]:
         """What is known that is near to the task, the nearest first; seen by all who speak in it."""

@@ -16,7 +16,7 @@ from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.forgotten_notes import notes_of
 from pentad.shared.memory.rebuild_progress import Rebuilds
-from pentad.shared.memory.statements import STATED, is_episode, is_statement, stated_edge, stated_node, told_at
+from pentad.shared.memory.statements import STATEMENT_LABEL, is_episode, is_statement, stated_edge, stated_node, told_at
 from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Store
@@ -103,7 +103,7 @@ class RebuildingTasks:
         await self._graph.upsert_nodes([node])
         await self._tenants.writing(keys.tenant)
         there = [each for each in await self._graph.nodes(node.owner, [node.id]) if each.owner == node.owner]
-        await self._near.write_points(keys, STATED, there)
+        await self._near.write_points(keys, STATEMENT_LABEL, there)
 
     async def _link(self, keys: TaskKeys, record: TaskRecord, edge: MemoryEdge) -> None:
         try:

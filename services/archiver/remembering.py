@@ -11,8 +11,8 @@ from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.vectors import Requester
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.forgotten import prepare_forgotten
+from pentad.shared.memory.increments import FirstWritten
 from pentad.shared.memory.tenant_memories import TenantMemories
-from pentad.shared.memory.unwritten import Firsts
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.vector_store import Vectors
 from pentad.shared.work.entry import Entry
@@ -74,7 +74,7 @@ class Remembering:
         A slower writer of an older one writes the newer one behind it. ``whole``: whoever began this before did not end
         it, and may have written over what is newer.
         """
-        written: Firsts = {}
+        written: FirstWritten = {}
         task = await self._ended.read(keys)
         if task is None or not task.has_ended:
             await self._stay_erased(keys, task)

@@ -9,9 +9,9 @@ from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.vectors import Requester
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
 from pentad.shared.memory.forgotten import FORGOTTEN
+from pentad.shared.memory.increments import FirstWritten, Unwritten, marked_point, new_points, unwritten
 from pentad.shared.memory.points import CutTask, ids_of, part_id, parts_of
 from pentad.shared.memory.tenant_memories import TenantMemories
-from pentad.shared.memory.unwritten import Firsts, Unwritten, marked_point, new_points, unwritten
 from pentad.shared.models.ports import ModelUnavailable
 from pentad.shared.owners import Owner
 from pentad.shared.time_slices import TimeSlices
@@ -49,7 +49,7 @@ class TaskWriter:
         return (await self._embedded(["a"], _AT_START))[0]
 
     async def write(
-        self, said: EndedTask, task: CutTask, requester: Requester, written: Firsts, *, whole: bool
+        self, said: EndedTask, task: CutTask, requester: Requester, written: FirstWritten, *, whole: bool
     ) -> None:
         """Write what is new in ``task``, which is ``said`` in pieces, and remove what was moved away.
 

@@ -11,10 +11,16 @@ from pentad.contracts.streams import MEMORY_REPLY, split_key
 from pentad.shared import metrics
 from pentad.shared.errors import MemoryDamagedError, MemoryRefusedError, PentadError, PoisonError
 from pentad.shared.graph.graph_store import Graph
-from pentad.shared.memory import graph_calls
-from pentad.shared.memory.memory_calls import MOST_REPLY_BYTES, MOST_REQUEST_BYTES, tenant_of
 from pentad.shared.memory.memory_counts import GRAPH, VECTORS
-from pentad.shared.memory.vector_calls import CALLS, packed
+from pentad.shared.memory.remote_calls import (
+    GRAPH_CALLS,
+    GRAPH_PREFIX,
+    MOST_REPLY_BYTES,
+    MOST_REQUEST_BYTES,
+    VECTOR_CALLS,
+    packed,
+    tenant_of,
+)
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.vector_store import Vectors
 from pentad.shared.work.entry import Entry
@@ -62,16 +68,16 @@ class VectorRequests:
                 raise MemoryRefusedError(f"an answer of {len(reply)} bytes: {MOST_REPLY_BYTES} at most; ask for less")
         except PentadError as error:
             if isinstance(error, MemoryDamagedError) and self._stumbled is not None:
-                await self._stumbled(GRAPH if request.call.startswith(graph_calls.PREFIX) else VECTORS, error)
+                await self._stumbled(GRAPH if request.call.startswith(GRAPH_PREFIX) else VECTORS, error)
             refused = isinstance(error, MemoryRefusedError)
             return MemoryReply(request_id=request.request_id, error=str(error), refused=refused).to_json()
         return reply
 
     async def _done(self, request: MemoryRequest) -> Any:
-        name = request.call.removeprefix(graph_calls.PREFIX)
+        name = request.call.removeprefix(GRAPH_PREFIX)
         of_graph = name != request.call
         port = self._graph if of_graph else self._vectors
-        call = (graph_calls.CALLS if of_graph else CALLS).get(request.call)
+        call = (GRAPH_CALLS if of_graph else VECTOR_CALLS).get(request.call)
         if call is None or not hasattr(port, name):
             raise MemoryRefusedError(f"the memory has no call {request.call!r}: is this archiver of an older version?")
         try:
@@ -85,6 +91,6 @@ class VectorRequests:
 def _tenant(request: MemoryRequest) -> str:
     """Calls of the graph that are about a whole tenant name it first; '' stands for what is no tenant's."""
     first = request.args[0] if request.args else None
-    if request.call.startswith(graph_calls.PREFIX) and isinstance(first, str):
+    if request.call.startswith(GRAPH_PREFIX) and isinstance(first, str):
         return first
     return tenant_of(request.args)

@@ -8,7 +8,7 @@ from pentad.services.task_runner.instructions import Chosen
 from pentad.services.task_runner.step import Step
 from pentad.shared.actors.leases import Held, StoppedWorkError
 from pentad.shared.embedder.vectors import Requester
-from pentad.shared.memory.recalling import OFF, Recall, Recalling, RecallQuestion
+from pentad.shared.memory.task_recall import RECALL_OFF, Recall, RecallQuestion, TaskRecall
 from pentad.shared.owners import Owner
 
 _KEPT = 256
@@ -19,7 +19,7 @@ _FRESH_S = 30.0
 class Beginnings:
     """Recalls before the first model call of a task. A task that is opened again has its transcript, and its tools."""
 
-    def __init__(self, recalling: Recalling) -> None:
+    def __init__(self, recalling: TaskRecall) -> None:
         self._recalling = recalling
         self._found: OrderedDict[tuple[str, int], tuple[float, Recall]] = OrderedDict()
         """By task and its newest message: when, and what."""
@@ -29,7 +29,7 @@ class Beginnings:
         if step.transcript.messages or not step.arrived.users or isinstance(planned, CallAgain):
             return None
         if not chosen.instruction.recalls:
-            return OFF
+            return RECALL_OFF
         key = step.keys.header, step.arrived.user_number
         at, found = self._found.get(key, (float("-inf"), None))
         if found is not None and monotonic() - at < _FRESH_S:

@@ -51,7 +51,7 @@ from pentad.shared.actors.leases import Held, StoppedWorkError
 from pentad.shared.events.ephemeral import EphemeralEvents
 from pentad.shared.instructions.schema_check import WrongOutput, WrongSchema
 from pentad.shared.kinds import USER
-from pentad.shared.memory.recalling import Recall
+from pentad.shared.memory.task_recall import Recall
 from pentad.shared.models.model_pool import ModelPool
 from pentad.shared.models.ports import (
     ChatRequest,

@@ -12,13 +12,14 @@ from pentad.shared.embedder.vectors import Requester
 from pentad.shared.instructions.builtin import MEMORY_RETRIEVER
 from pentad.shared.instructions.json_answers import UnusableAnswerError, ask_json
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.recalling import RecallQuestion
-from pentad.shared.memory.searching import MemoryHit
-from pentad.shared.memory.walk_choice import ChosenWalk, chosen_by_rule
-from pentad.shared.memory.walk_question import (
+from pentad.shared.memory.search import MemoryHit
+from pentad.shared.memory.task_recall import RecallQuestion
+from pentad.shared.memory.walk_choice import (
+    ChosenWalk,
     WalkAnswer,
     answer_bytes,
     chosen_by_model,
+    chosen_by_rule,
     kept_answer,
     nodes_shown,
     walk_answer,

@@ -1,30 +1,113 @@
-"""The embedded store of vectors in a child process: whoever has it is not held up while it works."""
+"""The embedded store of vectors in a child process, so that the event loop of its owner is not held while it works."""
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 from pentad.shared.child_processes.backoff import Backoff
 from pentad.shared.errors import MemoryOutageError
-from pentad.shared.memory.child_connection import ChildConnection
-from pentad.shared.memory.child_frames import framed, points_told, request_of, result_of
-from pentad.shared.memory.child_launch import start_child
+from pentad.shared.memory.child_protocol import (
+    HEAD_BYTES,
+    MAX_FRAME_BYTES,
+    StartedChild,
+    encode_points,
+    frame_of,
+    request_frame,
+    result_of,
+    start_child,
+)
 from pentad.shared.memory.ranking import MemoryRanking, RankedMemories
-from pentad.shared.memory.vector_calls import CHILD_CALLS, POINTS_AT_ONCE, unpacked
+from pentad.shared.memory.remote_calls import CHILD_CALLS, POINTS_AT_ONCE, unpacked
 from pentad.shared.vectors.checked import CheckedVectors
 from pentad.shared.vectors.edge_folder import EdgeFolder
 from pentad.shared.vectors.limits import check_name
 from pentad.shared.vectors.points import Hit, Point
 from pentad.shared.vectors.selection import VectorQuery
 
-_MOST_WAITING = 256
+
+class ChildConnection:
+    """Answers come in the order of the requests; one whose caller has gone is dropped."""
+
+    def __init__(self, child: StartedChild, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._child, self._reader, self._writer = child, reader, writer
+        self._loop = asyncio.get_running_loop()
+        self._unanswered: deque[tuple[asyncio.Future[bytes], float]] = deque()
+        self._reading = asyncio.create_task(self._read())
+
+    @classmethod
+    async def to(cls, child: StartedChild) -> "ChildConnection":
+        """Of a child that was just started, in its parent's loop."""
+        return cls(child, *await asyncio.open_connection(sock=child.connection))
+
+    @property
+    def gone(self) -> bool:
+        """Whether the child has ended, or is no use any more."""
+        return self._reading.done()
+
+    @property
+    def process_id(self) -> int:
+        """The child's."""
+        return self._child.process.pid
+
+    @property
+    def unanswered(self) -> int:
+        """How many requests it has."""
+        return len(self._unanswered)
+
+    async def answer(self, request: bytes) -> bytes:
+        """The answer's frame, without its length. Raises ``MemoryOutageError`` when the child ends instead."""
+        if self.gone:
+            raise _child_ended()
+        future: asyncio.Future[bytes] = self._loop.create_future()
+        self._unanswered.append((future, self._loop.time()))
+        self._writer.write(request)
+        return await future
+
+    def kill_when_stuck(self, longest_s: float) -> None:
+        """End it when it has been at one request for so long."""
+        if self._unanswered and self._loop.time() - self._unanswered[0][1] > longest_s:
+            self._child.process.kill()
+
+    async def end(self) -> None:
+        """Let it answer what it was asked and write everything down; killed when it does not."""
+        with suppress(OSError, RuntimeError):  # it is gone already
+            self._writer.write_eof()
+        ending = asyncio.create_task(asyncio.to_thread(self._child.ended))
+        await asyncio.wait({ending, self._reading}, return_when=asyncio.ALL_COMPLETED)
+        self._writer.close()
+        with suppress(OSError):
+            await self._writer.wait_closed()
+
+    async def _read(self) -> None:
+        try:
+            while (length := int.from_bytes(await self._reader.readexactly(HEAD_BYTES), "big")) <= MAX_FRAME_BYTES:
+                answer = await self._reader.readexactly(length)
+                future, _ = self._unanswered.popleft()
+                if not future.done():
+                    future.set_result(answer)
+        except (EOFError, OSError, IndexError):
+            pass
+        finally:
+            self._child.process.kill()
+            for future, _ in self._unanswered:
+                if not future.done():
+                    future.set_exception(_child_ended())
+            self._unanswered.clear()
+
+
+def _child_ended() -> MemoryOutageError:
+    return MemoryOutageError("the process that has the memory open has ended: it is started again")
+
+
+_MAX_PENDING_CALLS = 256
 """Calls under way; more are told to come later."""
-_STUCK = 3
+_STUCK_TIMEOUTS = 3
 """After so many times the limit of a call at one of them, a child is ended: the next may do better."""
 
-_AT_ONCE = nullcontext()
+_NO_LOCK = nullcontext()
 """The turn of a call that waits for no other."""
 
 
@@ -89,31 +172,33 @@ class ChildVectors(CheckedVectors):
 
     async def _upsert(self, collection: str, points: Sequence[Point]) -> None:
         for begin in range(0, max(1, len(points)), POINTS_AT_ONCE):
-            told, numbers = points_told(points[begin : begin + POINTS_AT_ONCE])
-            request = request_of("upsert", [collection, told]) + framed(numbers)
+            told, numbers = encode_points(points[begin : begin + POINTS_AT_ONCE])
+            request = request_frame("upsert", [collection, told]) + frame_of(numbers)
             result_of(await self._answer(request, self._writing))
 
     async def _search(self, collection: str, queries: Sequence[VectorQuery]) -> list[list[Hit]]:
         return unpacked(await self._call("search", collection, list(queries)))
 
     async def _call(self, call: str, *args: Any) -> Any:
-        request = request_of(call, CHILD_CALLS[call].given.dump_python(args, mode="json"))
+        request = request_frame(call, CHILD_CALLS[call].given.dump_python(args, mode="json"))
         return CHILD_CALLS[call].gives.validate_json(result_of(await self._answer(request)))
 
-    async def _answer(self, request: bytes, turn: AbstractAsyncContextManager[None] = _AT_ONCE) -> bytes:
+    async def _answer(self, request: bytes, turn: AbstractAsyncContextManager[None] = _NO_LOCK) -> bytes:
         """``turn``: what is waited for before it is sent; the limit counts from before."""
         try:
             async with asyncio.timeout(self.timeout_s) as limit, turn:
                 child = await self._connected()
-                if child.unanswered >= _MOST_WAITING:
-                    child.kill_when_stuck(_STUCK * self.timeout_s)
-                    raise MemoryOutageError(f"{_MOST_WAITING} calls wait for the memory in {self._path}: try later")
+                if child.unanswered >= _MAX_PENDING_CALLS:
+                    child.kill_when_stuck(_STUCK_TIMEOUTS * self.timeout_s)
+                    raise MemoryOutageError(
+                        f"{_MAX_PENDING_CALLS} calls wait for the memory in {self._path}: try later"
+                    )
                 return await child.answer(request)
         except TimeoutError:
             if not limit.expired():
                 raise
             if self._child is not None:
-                self._child.kill_when_stuck(_STUCK * self.timeout_s)
+                self._child.kill_when_stuck(_STUCK_TIMEOUTS * self.timeout_s)
             raise MemoryOutageError(
                 f"the memory in {self._path} did not answer in {self.timeout_s:g} s: try again later"
             ) from None

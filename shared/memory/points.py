@@ -4,15 +4,18 @@ What one user's memories are made of is his alone: the segments beside one, and 
 same owner. So a task has a point of its own for each owner in it.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import islice
 from typing import Any
 
 from pentad.contracts.ids import milliseconds
+from pentad.contracts.quotes import quotes_in
+from pentad.contracts.records import SegmentType
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.mentions import name_terms, names_kept, names_told
-from pentad.shared.memory.repeated import unrepeated
+from pentad.shared.models.loose_values import as_text
 from pentad.shared.owners import Owner
 from pentad.shared.recall.indexed_segments import (
     AROUND,
@@ -36,10 +39,10 @@ TASK_KIND = "task"
 """Stands for all that was said in a task."""
 FIRST_OF_TASK, ALSO_OF_TASK = "task", "also"
 """Types of the points of `TASK_KIND`: each task has exactly one of the first, further owners have the second."""
-_LONGEST_SPEAKER = 128
-_WORDS = "words"
+_MAX_SPEAKER_CHARS = 128
+_DIGEST_DETAIL = "words"
 """The detail with `words_digest`."""
-MARK = "written"
+MARK_DETAIL = "written"
 """The detail of a point of `TASK_KIND` that says which segments it stands for: what is written of them, and how."""
 Vector = Sequence[float]
 
@@ -69,7 +72,7 @@ class OwnersPart:
 
 def cut_task(tenant: str, task_id: str, session: str, messages: Sequence[Mapping[str, Any]]) -> CutTask:
     """Cut a task. ``messages``: its transcript as a record has it."""
-    return CutTask(tenant, task_id, session, unrepeated(segments_of(tenant, task_id, messages), messages))
+    return CutTask(tenant, task_id, session, without_repeats(segments_of(tenant, task_id, messages), messages))
 
 
 def cut_further(task: CutTask, messages: Sequence[Mapping[str, Any]], begin: int) -> CutTask:
@@ -77,7 +80,7 @@ def cut_further(task: CutTask, messages: Sequence[Mapping[str, Any]], begin: int
 
     ``messages``: all of its transcript.
     """
-    more = unrepeated(segments_of(task.tenant, task.id, messages, begin), messages)
+    more = without_repeats(segments_of(task.tenant, task.id, messages, begin), messages)
     return CutTask(task.tenant, task.id, task.session, [*task.segments, *more][:MOST_OF_TASK], task.read)
 
 
@@ -136,7 +139,7 @@ def segment_points(task: CutTask, part: OwnersPart, first: int, vectors: Mapping
 
 
 def task_point(task: CutTask, part: OwnersPart, mark: str) -> Point:
-    """The point that stands for an owner's part. ``mark``: see `MARK`; empty: it does not say."""
+    """The point that stands for an owner's part. ``mark``: see `MARK_DETAIL`; empty: it does not say."""
     segments = [task.segments[place] for place in part.places]
     last = segments[-1].anchor.at
     payload = Payload(
@@ -150,7 +153,7 @@ def task_point(task: CutTask, part: OwnersPart, mark: str) -> Point:
         importance=0.0,
         anchor=anchor_text(segments[0].anchor),
         text="",
-        details={MARK: mark} if mark else {},
+        details={MARK_DETAIL: mark} if mark else {},
     )
     return Point(part_id(task, part), payload, sparse={Sparse.TASK_WORDS: sparse(task_terms(segments, task.read))})
 
@@ -174,7 +177,7 @@ def facts_of(payload: Payload) -> SegmentFacts:
 
 def words_kept(payload: Payload) -> str:
     """A digest of the words of a segment or node, see `words_digest`."""
-    kept = payload.details.get(_WORDS)
+    kept = payload.details.get(_DIGEST_DETAIL)
     return words_digest(payload.text) if kept is None else str(kept)
 
 
@@ -203,7 +206,7 @@ def segment_payload(task: CutTask, holder: str | None, place: int, each: Indexed
         importance=each.facts.importance,
         anchor=anchor_text(each.segment.anchor),
         text=_writable(each.segment.text),
-        details=_details(each.facts, words_digest(each.segment.text)),
+        details=_segment_details(each.facts, words_digest(each.segment.text)),
     )
 
 
@@ -224,11 +227,11 @@ def bare_payload(task: CutTask, place: int) -> Payload:
     )
 
 
-def _details(facts: SegmentFacts, digest: str) -> dict[str, Detail]:
+def _segment_details(facts: SegmentFacts, digest: str) -> dict[str, Detail]:
     """What `facts_of` and `words_kept` read; what is not the case is left out."""
-    told: dict[str, Detail] = {"speaker": _writable(facts.speaker[:_LONGEST_SPEAKER])}
+    told: dict[str, Detail] = {"speaker": _writable(facts.speaker[:_MAX_SPEAKER_CHARS])}
     told |= {name: True for name in ("by_user", "asks", "dated") if getattr(facts, name)}
-    told |= {_WORDS: digest} if digest else {}
+    told |= {_DIGEST_DETAIL: digest} if digest else {}
     if facts.asked_before is not None:
         told["asked_before"] = facts.asked_before
     return told | names_told(facts.names)
@@ -242,3 +245,44 @@ def sparse(terms: SparseTerms) -> SparseVector:
 def _writable(text: str) -> str:
     """As UTF-8 can say it: half a character is `?`."""
     return text.encode("utf-8", "replace").decode()
+
+
+_MAX_OWN_CHARS = 32
+"""Letters and digits that an answer may have around each thing that it repeats and yet say nothing of its own."""
+_ANCHOR = re.compile(r"\ba1\.[\w-]{16,}")
+
+
+def without_repeats(segments: list[Segment], messages: Sequence[Mapping[str, Any]]) -> list[Segment]:
+    """The segments but answers that say, word for word, what the task was shown of the memory before, and little more.
+
+    ``messages``: all of the transcript.
+    """
+    if not any(segment.anchor.type == SegmentType.RESPONSE for segment in segments):
+        return segments
+    shown = [
+        (place, text)
+        for place, message in enumerate(messages)
+        if message.get("origin")
+        for text in _quoted_texts(message)
+    ]
+    shown.sort(key=lambda each: -len(each[1]))
+    return [each for each in segments if not _repeats(each, shown)] if shown else segments
+
+
+def _quoted_texts(message: Mapping[str, Any]) -> Iterator[str]:
+    """What a message quotes; an answer of an earlier task, which names its source, as a whole."""
+    content = as_text(message.get("content"))
+    yield from (quote.text for quote in quotes_in(content))
+    if message.get("role") == "assistant" and _ANCHOR.search(content):
+        yield content
+
+
+def _repeats(segment: Segment, shown: Sequence[tuple[int, str]]) -> bool:
+    """``shown``: the longest first, so that none is taken for a part of another."""
+    if segment.anchor.type != SegmentType.RESPONSE:
+        return False
+    left, repeated = segment.text, 0
+    for place, text in shown:
+        if place < segment.anchor.position and text and text in left:
+            left, repeated = left.replace(text, " "), repeated + 1
+    return repeated > 0 and sum(map(str.isalnum, _ANCHOR.sub(" ", left))) <= _MAX_OWN_CHARS * repeated

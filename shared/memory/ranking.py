@@ -4,24 +4,23 @@ It says what is to be searched for and is told what was found, so it runs beside
 server, and in the one that has the embedded store open, where the hits are not sent to anybody.
 """
 
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 from pentad.contracts.ids import LAST_MS
 from pentad.shared.immutable import immutable
-from pentad.shared.memory.five_searches import found_by, look_up_of, searches_for
-from pentad.shared.memory.mentions import mentions_in
-from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND, TASK_KIND, facts_of
-from pentad.shared.memory.same_hits import each_once
+from pentad.shared.memory.mentions import mentions_in, most_asked, name_terms
+from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND, TASK_KIND, facts_of, sparse, words_kept
 from pentad.shared.memory.true_times import untrue_among
 from pentad.shared.owners import Owner
-from pentad.shared.recall.fusion import RankedSegment, fused, most_of, weights_for
+from pentad.shared.recall.fusion import FoundSegments, PartWeights, RankedSegment, fused, most_of, weights_for
 from pentad.shared.recall.indexed_segments import SegmentFacts
 from pentad.shared.recall.name_paths import connected, names_to_follow
 from pentad.shared.recall.newer_first import newer_first
 from pentad.shared.recall.questions import ReadQuestion, read_question
 from pentad.shared.vectors.points import Dense, Hit, Payload, Sparse
-from pentad.shared.vectors.selection import Selection, VectorQuery
+from pentad.shared.vectors.selection import DenseQuery, Selection, SparseQuery, VectorQuery
 
 RankedMemories = list[tuple[RankedSegment, Payload]]
 """The best first, each with what is kept of it."""
@@ -80,13 +79,13 @@ def ranked_memories(
     answers = yield [query for _, query in searches]
     payloads = _segments_in(answers)
     untrue = untrue_among(payloads, asked.now_ms, asked.as_of)
-    found = found_by(_joined([using for using, _ in searches], answers, untrue))
+    found = found_segments(_joined([using for using, _ in searches], answers, untrue))
     known = {name: kept for name, kept in payloads.items() if name not in untrue and _is_wanted(kept, asked)}
     facts = {name: facts_of_kept(name, kept) for name, kept in known.items()}
     ranked = fused(question, found, facts, weights, moment)
     following = names_to_follow(question, ranked, facts)
     if following:
-        answers = yield [look_up_of(following, selections[0])]
+        answers = yield [name_lookup(following, selections[0])]
         graph = connected(following, mentions_in(answers[0], following))
         if graph:
             payloads |= _segments_in(answers)
@@ -96,7 +95,7 @@ def ranked_memories(
                 facts.pop(name, None)
             ranked = fused(question, found.with_graph(graph), facts, weights, moment, ranked)
     texts = {each.id: payloads[each.id].text for each in ranked}
-    return each_once(newer_first(ranked, facts, texts, most_of(question, weights)), payloads, asked.limit)
+    return without_duplicates(newer_first(ranked, facts, texts, most_of(question, weights)), payloads, asked.limit)
 
 
 def _selections(asked: MemoryRanking) -> list[Selection]:
@@ -131,7 +130,7 @@ def _segments_in(answers: Sequence[Sequence[Hit]]) -> dict[str, Payload]:
     return {hit.id: hit.payload for hits in answers for hit in hits if hit.payload.kind in (SEGMENT_KIND, NODE_KIND)}
 
 
-class KeptFacts:
+class FactsCache:
     """The facts of points that were ranked before, as long as these keep the same."""
 
     def __init__(self, most: int) -> None:
@@ -147,3 +146,78 @@ class KeptFacts:
         facts = facts_of(kept)
         self._known[name] = (kept, facts)
         return facts
+
+
+Answers = Mapping[Dense | Sparse, Sequence[Hit]]
+"""What each search found; a search that was not made has none."""
+
+
+def searches_for(
+    question: ReadQuestion, vector: Sequence[float], selection: Selection, weights: PartWeights
+) -> dict[Dense | Sparse, VectorQuery]:
+    """The searches, at most five: one that counts nothing, or has no word to look for, is not made."""
+    near, terms = tuple(vector), sparse(question.terms)
+    dense = {Dense.TEXT: weights.text, Dense.AROUND: weights.around}
+    words = {Sparse.WORDS: weights.words, Sparse.AROUND_WORDS: weights.around_words, Sparse.TASK_WORDS: weights.task}
+    searches: dict[Dense | Sparse, VectorQuery] = {
+        using: DenseQuery(near, using, selection, weights.found_each) for using, weight in dense.items() if weight
+    }
+    if terms.indices:
+        searches |= {
+            using: SparseQuery(terms, using, selection, weights.found_each) for using, weight in words.items() if weight
+        }
+    return searches
+
+
+def found_segments(answers: Answers) -> FoundSegments:
+    """The scores that the searches gave, for `fused`."""
+    tasks: dict[str, float] = {}
+    for hit in answers.get(Sparse.TASK_WORDS, ()):
+        tasks[hit.payload.task] = max(hit.score, tasks.get(hit.payload.task, 0.0))
+    return FoundSegments(
+        text=_scores_by_id(answers.get(Dense.TEXT, ())),
+        around=_scores_by_id(answers.get(Dense.AROUND, ())),
+        words=_scores_by_id(answers.get(Sparse.WORDS, ())),
+        around_words=_scores_by_id(answers.get(Sparse.AROUND_WORDS, ())),
+        tasks=tasks,
+    )
+
+
+def name_lookup(names: Mapping[str, object], selection: Selection) -> SparseQuery:
+    """Who mentions any of these names."""
+    return SparseQuery(sparse(name_terms(names)), Sparse.WORDS, selection, most_asked(names))
+
+
+def _scores_by_id(hits: Iterable[Hit]) -> dict[str, float]:
+    return {hit.id: hit.score for hit in hits}
+
+
+MOST_ANCHORS = 16
+"""Of a hit, the newest."""
+
+
+def without_duplicates(
+    ranked: Sequence[RankedSegment], payloads: Mapping[str, Payload], limit: int
+) -> list[tuple[RankedSegment, Payload]]:
+    """The best ``limit``, the same words of the same owner where they rank best, with the anchors of the others."""
+    places: dict[tuple[str | None, str], int] = {}
+    chosen: list[RankedSegment] = []
+    others: list[list[Payload]] = []
+    for each in ranked:
+        kept = payloads[each.id]
+        said = kept.owner.holder, words_kept(kept) or each.id
+        if (place := places.get(said)) is not None:
+            others[place].append(kept)
+        elif len(chosen) < limit:
+            places[said] = len(chosen)
+            chosen.append(each)
+            others.append([])
+    return [
+        (replace(each, also=_anchors(more, payloads[each.id].anchor)) if more else each, payloads[each.id])
+        for each, more in zip(chosen, others, strict=True)
+    ]
+
+
+def _anchors(others: Sequence[Payload], own: str) -> tuple[str, ...]:
+    newest = sorted(others, key=lambda kept: (-kept.at, kept.anchor))
+    return tuple(dict.fromkeys(kept.anchor for kept in newest if kept.anchor != own))[: MOST_ANCHORS - 1]

@@ -15,9 +15,9 @@ from pentad.shared.owners import Owner
 from pentad.shared.segments.anchors import anchor_text
 from pentad.shared.segments.segment import segments_of
 
-STATED = "memory"
+STATEMENT_LABEL = "memory"
 """Stands as session and instruction of a statement."""
-_GOAL = 500
+_GOAL_CHARS = 500
 _NODE, _EDGE, _TOLD_AT = "node", "edge", "told_at"
 """Names of the materials of a statement's record: what was added with it, and when last, in ms."""
 _NODES: TypeAdapter[MemoryNode] = TypeAdapter(MemoryNode)
@@ -46,11 +46,11 @@ def statement(name: str, owner: Owner, text: str, at: str, kept_at: str | None =
     """The record of a statement. ``at``: when it was made, in RFC 3339; ``kept_at``: when it was kept; None: then."""
     task = Task(
         task_id=name,
-        session_id=STATED,
+        session_id=STATEMENT_LABEL,
         user_id=owner.user,
         status="completed",
-        goal=text[:_GOAL],
-        instruction=STATED,
+        goal=text[:_GOAL_CHARS],
+        instruction=STATEMENT_LABEL,
         created_at=at,
         updated_at=kept_at or at,
         archived_at=kept_at or at,

@@ -1,28 +1,33 @@
-"""Where the graph is walked from and how, to add to what a search has found. Pure.
+"""Which walk through the graph extends the hits of a search: chosen by a rule, by a caller, or by a model. Pure.
 
-A rule says it, unless somebody names a strategy. A walk begins at the nodes that are hits themselves; who names a
-strategy walks from the names in the best hits, too.
+The rule applies unless somebody names a strategy. A walk starts at the hits that are nodes; a walk that a caller asks
+for starts also at the names in the best hits. A model's answer is stored with the task before it is used, and read
+again by whichever worker begins the task anew.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Literal
+from typing import Any, Literal
 
+from pydantic_core import to_json
+
+from pentad.contracts.plain_json import read_json
 from pentad.contracts.recalls import RecallWalk
 from pentad.shared.graph.knowledge import NodeKind
 from pentad.shared.graph.traversal import STRATEGIES
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.mentions import names_kept
 from pentad.shared.memory.points import NODE_KIND
-from pentad.shared.memory.searching import MemoryHit
+from pentad.shared.memory.search import MemoryHit
 
 BY_RULE, NO_WALK = "auto", "none"
 CHOICES = (BY_RULE, *STRATEGIES, NO_WALK)
 """What may be asked for."""
-DEPTH = 2
+DEFAULT_DEPTH = 2
 """Edges from a start, where nobody says it."""
 MOST_STARTS = 5
-_NEAR = 0.6
+_START_SCORE_SHARE = 0.6
 """A hit with less than this share of the best one's score is no start."""
 _MOST_NAMES = 8
 
@@ -37,7 +42,7 @@ class WalkChoice:
     """Nodes, each with its score."""
     names: Mapping[str, float] = field(default_factory=dict)
     """Names of further starts, each with the score of the best hit that says it."""
-    depth: int = DEPTH
+    depth: int = DEFAULT_DEPTH
     by_rule: bool = True
     """Nobody has asked for it: where it cannot be made, what was found stays as it is."""
 
@@ -69,16 +74,16 @@ def chosen_by_rule(hits: Sequence[MemoryHit], problem: str | None = None) -> Cho
         return ChosenWalk(None, None)
     if choice is None:
         return ChosenWalk(None, RecallWalk(strategy="none", by="rule", problem=problem))
-    return ChosenWalk(choice, walk_told(choice, "rule", problem))
+    return ChosenWalk(choice, recall_walk(choice, "rule", problem))
 
 
-def walk_told(choice: WalkChoice, by: Literal["rule", "memory_retriever"], problem: str | None = None) -> RecallWalk:
+def recall_walk(choice: WalkChoice, by: Literal["rule", "memory_retriever"], problem: str | None = None) -> RecallWalk:
     """As it is written down."""
     told = {"strategy": choice.strategy, "starts": list(choice.starts), "by": by, "problem": problem}
     return RecallWalk.model_validate(told)
 
 
-def walk_asked_for(strategy: str, depth: int, hits: Sequence[MemoryHit]) -> WalkChoice | None:
+def requested_walk(strategy: str, depth: int, hits: Sequence[MemoryHit]) -> WalkChoice | None:
     """As somebody asks: ``strategy`` is one of `CHOICES`. None: no walk is made."""
     if strategy in (BY_RULE, NO_WALK):
         return walk_by_rule(hits) if strategy == BY_RULE else None
@@ -88,12 +93,89 @@ def walk_asked_for(strategy: str, depth: int, hits: Sequence[MemoryHit]) -> Walk
     for hit in near[:MOST_STARTS]:
         for name in names_kept(hit.payload.details).sure:
             names.setdefault(name, hit.score)
-    return WalkChoice(strategy, dict(list(starts.items())[:MOST_STARTS]), _first(names), depth, by_rule=False)
+    return WalkChoice(strategy, dict(list(starts.items())[:MOST_STARTS]), _first_names(names), depth, by_rule=False)
 
 
 def _near(hits: Sequence[MemoryHit]) -> list[MemoryHit]:
-    return [hit for hit in hits if hit.score >= _NEAR * hits[0].score]
+    return [hit for hit in hits if hit.score >= _START_SCORE_SHARE * hits[0].score]
 
 
-def _first(names: Mapping[str, float]) -> dict[str, float]:
+def _first_names(names: Mapping[str, float]) -> dict[str, float]:
     return dict(list(names.items())[:_MOST_NAMES])
+
+
+MOST_SHOWN = 12
+_MOST_QUESTION_CHARS, _MOST_NODE_CHARS = 2_000, 500
+"""Of what the person asks, and of each thing that is known."""
+
+
+@immutable
+class WalkAnswer:
+    """How a model wants the graph to be walked."""
+
+    strategy: str
+    """``bfs``, ``dfs``, ``astar`` or ``none``."""
+    starts: tuple[str, ...]
+    """Ids of nodes; at least one, but with ``none``."""
+
+
+def nodes_shown(hits: Sequence[MemoryHit]) -> list[MemoryHit]:
+    """The nodes that a model may choose from, the best first; the first is called k1."""
+    return [hit for hit in hits if hit.payload.kind == NODE_KIND][:MOST_SHOWN]
+
+
+def walk_question(said: Sequence[str], shown: Sequence[MemoryHit]) -> str:
+    """As the `memory_retriever` instruction gets it."""
+    known = [
+        {"id": f"k{n}", "kind": hit.payload.type, "text": hit.payload.text[:_MOST_NODE_CHARS]}
+        for n, hit in enumerate(shown, start=1)
+    ]
+    question = "\n".join(said)[:_MOST_QUESTION_CHARS].encode("utf-8", "replace").decode()
+    return to_json({"question": question, "known": known}, inf_nan_mode="null").decode()
+
+
+def walk_answer(value: Any, shown: Sequence[MemoryHit]) -> WalkAnswer:
+    """What the model says; things that it was not shown are left out. Raises ``ValueError``."""
+    ids = {f"k{n}": hit.id for n, hit in enumerate(shown, start=1)}
+    named = value.get("start_nodes") if isinstance(value, dict) else None
+    starts = [ids[name] for name in named if isinstance(name, str) and name in ids] if isinstance(named, list) else []
+    return _checked_answer(value.get("strategy") if isinstance(value, dict) else None, starts)
+
+
+def answer_bytes(answer: WalkAnswer) -> bytes:
+    """As it is kept."""
+    return json.dumps({"strategy": answer.strategy, "starts": list(answer.starts)}).encode()
+
+
+def kept_answer(kept: bytes) -> WalkAnswer | None:
+    """What was kept; None for what is nothing of ours."""
+    try:
+        value = read_json(kept.decode())
+        return _checked_answer(value["strategy"], value["starts"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def chosen_by_model(answer: WalkAnswer, hits: Sequence[MemoryHit]) -> ChosenWalk | None:
+    """The walk that it wants; what it begins at counts as much as the best hit, for it has read them.
+
+    None: nothing of that is found any more.
+    """
+    found = {hit.id for hit in hits}
+    starts = {name: hits[0].score for name in answer.starts if name in found}
+    if answer.strategy == NO_WALK:
+        return ChosenWalk(None, RecallWalk(strategy="none", by="memory_retriever"))
+    if not starts:
+        return None
+    choice = WalkChoice(answer.strategy, starts)
+    return ChosenWalk(choice, recall_walk(choice, "memory_retriever"))
+
+
+def _checked_answer(strategy: Any, starts: Any) -> WalkAnswer:
+    if not isinstance(strategy, str) or strategy not in (*STRATEGIES, NO_WALK):
+        raise ValueError("strategy is to be bfs, dfs, astar or none")
+    if not isinstance(starts, list) or not all(isinstance(name, str) for name in starts):
+        raise ValueError("start_nodes is to be a list of names")
+    if strategy != NO_WALK and not starts:
+        raise ValueError("start_nodes names nothing that was shown")
+    return WalkAnswer(strategy, tuple(dict.fromkeys(starts))[:MOST_STARTS])

@@ -48,6 +48,7 @@ from pentad.shared.inbound.arrival import read_entry
 from pentad.shared.instructions.schema_check import schema_weight
 from pentad.shared.keys import actor_parts
 from pentad.shared.lenient_json import read_lenient
+from pentad.shared.memory.quotes import tokens_in
 from pentad.shared.models.loose_values import parse_object
 from pentad.shared.models.model_file import read_model_file
 from pentad.shared.models.offline_intents import Before, wishes
@@ -62,7 +63,6 @@ from pentad.shared.recall.cues import asks, asks_when, ends_asking, names_time
 from pentad.shared.recall.proper_names import names_of
 from pentad.shared.recall.questions import read_question
 from pentad.shared.recall.terms import terms_of, words_digest
-from pentad.shared.recall.token_budget import tokens_in
 from pentad.shared.redis_url import check_redis_url
 from pentad.shared.segments.anchors import anchor_of
 from pentad.shared.segments.segment import MAX_SEGMENT_CHARS, spans_of

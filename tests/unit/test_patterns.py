@@ -58,7 +58,7 @@ LIMITS: Mapping[str, int] = {
     "shared/recall/questions.py": questions.MOST_CHARS,
     "pentad.shared.recall.terms._WORD": segment.MAX_SEGMENT_CHARS,
     "pentad.shared.recall.terms": terms.MOST_CHARS,
-    "pentad.shared.recall.token_budget": segment.MAX_SEGMENT_CHARS,
+    "pentad.shared.memory.quotes": segment.MAX_SEGMENT_CHARS,
     "pentad.shared.segments.segment": segment.MAX_SEGMENT_CHARS - segment.MIN_CUT_CHARS + 1,
 }
 """Characters that a pattern sees at most, by the beginning of its place; the first that fits counts."""

@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from pentad.contracts.tools import Effect
-from pentad.shared.memory.forgetter import Forgetter
+from pentad.shared.memory.forgetting import Forgetter
 from pentad.shared.memory.forgotten import forgot
 from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND, sparse, words_kept
 from pentad.shared.owners import Owner

@@ -23,7 +23,7 @@ from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.graph.exporting import exported
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import SessionKeys, TaskKeys, task_index
-from pentad.shared.memory.hit_walks import HitWalks
+from pentad.shared.memory.walks import HitWalks
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store

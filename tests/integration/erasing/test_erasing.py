@@ -11,7 +11,7 @@ from pentad.services.gateway.edge.problems import ProblemError
 from pentad.shared.graph.exporting import exported
 from pentad.shared.keys import SessionKeys, TaskKeys, load, places
 from pentad.shared.memory.forgotten_notes import keep_handed_over, put_back
-from pentad.shared.memory.statements import STATED, statement, statement_id
+from pentad.shared.memory.statements import STATEMENT_LABEL, statement, statement_id
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
 from tests.integration.erasing.erasable import Erasable
@@ -92,7 +92,7 @@ async def test_the_messages_of_a_paused_task_are_parked_no_more_when_it_is_erase
 
 
 async def test_a_session_that_is_called_as_statements_are_takes_none_of_them_along(world: Erasable) -> None:
-    session = SessionKeys(0, "default", STATED)
+    session = SessionKeys(0, "default", STATEMENT_LABEL)
     said = statement(
         statement_id(0, Owner("default"), "node", "boats are green"), Owner("default"), "boats are green", AT
     )

@@ -20,8 +20,8 @@ from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.embedder.vectors import Embedded, Requester
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.memory.child_vectors import ChildVectors
+from pentad.shared.memory.forgetting import keep_undoable
 from pentad.shared.memory.forgotten import FORGOTTEN, noted_segments
-from pentad.shared.memory.undoable import keep_undoable
 from pentad.shared.owners import Owner
 from pentad.shared.records.record_store import Records
 from pentad.shared.segments.anchors import anchor_of

@@ -27,7 +27,7 @@ from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import SessionKeys, TaskKeys
 from pentad.shared.memory.child_vectors import ChildVectors
 from pentad.shared.memory.forgotten import prepare_forgotten
-from pentad.shared.memory.working import MOST_ENTRIES
+from pentad.shared.memory.working_memory import MOST_ENTRIES
 from pentad.shared.records.record_store import Records
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store

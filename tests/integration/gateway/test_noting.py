@@ -19,8 +19,7 @@ from pentad.shared.graph.exporting import exported
 from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode
 from pentad.shared.graph.node_ids import edge_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
-from pentad.shared.memory.archiver_graph import ArchiverGraph
-from pentad.shared.memory.archiver_vectors import ArchiverVectors
+from pentad.shared.memory.archiver_client import ArchiverGraph, ArchiverVectors
 from pentad.shared.memory.child_vectors import ChildVectors
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
@@ -39,7 +38,7 @@ async def gateway(redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """One that waits longer for the archiver than a busy machine stalls."""
     for adapter in (ArchiverGraph, ArchiverVectors):
         patient = partial(adapter, timeout_s=PATIENCE_S)
-        monkeypatch.setattr(f"pentad.shared.memory.choosing_stores.{adapter.__name__}", patient)
+        monkeypatch.setattr(f"pentad.shared.memory.stores.{adapter.__name__}", patient)
     keys = "us-key:us,them-key:them"
     async with running(redis_url, pentad_data_dir=tmp_path, pentad_api_keys=keys) as service:
         yield service

@@ -26,8 +26,8 @@ from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.graph.exporting import exported
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.current import adopt
-from pentad.shared.memory.forgetter import Forgetter
+from pentad.shared.memory.current_collection import adopt_current
+from pentad.shared.memory.forgetting import Forgetter
 from pentad.shared.memory.memory_counts import MemoryCounts
 from pentad.shared.memory.rebuild_progress import RebuildProgress, Rebuilds
 from pentad.shared.owners import Owner
@@ -94,7 +94,7 @@ class Archive:
             shutil.rmtree(self.folder / name)
         self.open()
         await self.remembering.prepare()
-        await adopt(self.vectors)
+        await adopt_current(self.vectors)
         await self.graph.prepare()
 
     async def look(self) -> list[str]:

@@ -6,8 +6,7 @@ from contextlib import asynccontextmanager
 from pentad.contracts.streams import MEMORY
 from pentad.services.archiver.vector_requests import VectorRequests
 from pentad.shared.graph.graph_store import Graph
-from pentad.shared.memory.archiver_graph import ArchiverGraph
-from pentad.shared.memory.archiver_vectors import ArchiverVectors
+from pentad.shared.memory.archiver_client import ArchiverGraph, ArchiverVectors
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.vector_store import Vectors
 from pentad.shared.work.consumer import Consumer

@@ -21,8 +21,8 @@ from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.embedder.vectors import Requester
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.recalling import RecallQuestion
-from pentad.shared.memory.searching import MemoryHit, MemoryQuestion, MemorySearch
+from pentad.shared.memory.search import MemoryHit, MemoryQuestion, MemorySearch
+from pentad.shared.memory.task_recall import RecallQuestion
 from pentad.shared.models.model_pool import pool_of
 from pentad.shared.models.openai_chat import OpenAIChat
 from pentad.shared.owners import Owner

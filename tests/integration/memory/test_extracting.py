@@ -22,7 +22,7 @@ from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode, NodeKind, Tall
 from pentad.shared.graph.node_ids import node_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.forgetter import Forgetter
+from pentad.shared.memory.forgetting import Forgetter
 from pentad.shared.models.model_pool import pool_of
 from pentad.shared.models.offline import OfflineModel
 from pentad.shared.models.openai_chat import OpenAIChat

@@ -16,7 +16,7 @@ from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.embedder.vectors import Embedded, Requester
 from pentad.shared.errors import MemoryOutageError, PoisonError
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.unwritten import new_points
+from pentad.shared.memory.increments import new_points
 from pentad.shared.models.ports import ModelRefused, ModelUnavailable
 from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Store

@@ -16,9 +16,9 @@ from pentad.services.archiver.vector_requests import VectorRequests
 from pentad.shared import metrics
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
 from pentad.shared.graph.sqlite_graph import SqliteGraph
-from pentad.shared.memory import archiver_calls as client_bounds
-from pentad.shared.memory.archiver_vectors import ArchiverVectors
-from pentad.shared.memory.memory_calls import tenant_of
+from pentad.shared.memory import archiver_client as client_bounds
+from pentad.shared.memory.archiver_client import ArchiverVectors
+from pentad.shared.memory.remote_calls import tenant_of
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
@@ -151,7 +151,7 @@ async def test_calls_and_answers_that_are_too_large_are_refused(
 
 
 async def test_no_more_calls_wait_than_may(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_bounds, "_MOST_WAITING", 1)
+    monkeypatch.setattr(client_bounds, "_MAX_PENDING_CALLS", 1)
     asker = ArchiverVectors(store, 0.5)
     first = asyncio.create_task(asker.count("memory", Selection(ADA)))
     await waiting(store)

@@ -8,7 +8,7 @@ from math import log
 from pentad.contracts.memories import MemoryKind
 from pentad.shared.memory.points import CutTask, segment_payload
 from pentad.shared.memory.ranking import question_of
-from pentad.shared.memory.searching import MemoryHit, MemoryQuestion
+from pentad.shared.memory.search import MemoryHit, MemoryQuestion
 from pentad.shared.recall.fusion import LETTERS_WEIGHTS, FoundSegments, fused
 from pentad.shared.recall.indexed_segments import IndexedSegment, indexed_segments
 from pentad.shared.recall.terms import SparseTerms

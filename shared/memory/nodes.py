@@ -1,20 +1,72 @@
-"""Nodes of the graph are found by searches: their points, written when something was learned of them."""
+"""Nodes of the graph as points of the store of vectors, so that searches find them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.vectors import Requester
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import EdgeType, MemoryNode
+from pentad.shared.graph.metadata import metadata_read
 from pentad.shared.memory.forgotten import FORGOTTEN
-from pentad.shared.memory.node_points import node_point
-from pentad.shared.memory.true_times import TrueTimes, times_of
+from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND, CutTask, points_of
+from pentad.shared.memory.true_times import TrueTimes, details_of, times_of
 from pentad.shared.owners import Owner
+from pentad.shared.segments.anchors import anchor_of
+from pentad.shared.segments.segment import Segment
 from pentad.shared.vectors.naming import collection_name
+from pentad.shared.vectors.points import Detail, KeptPoint, Payload, Point
 from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.vectors.vector_store import Vectors
 
-_AT_ONCE = 64
+_METADATA_DETAIL = "metadata"
+"""The detail of a node's point."""
+
+
+def metadata_detail(node: MemoryNode) -> dict[str, Detail]:
+    """What a node's point keeps of it."""
+    return {} if node.metadata is None else {_METADATA_DETAIL: node.metadata.json}
+
+
+def stored_metadata(kept: Payload) -> dict[str, Any]:
+    """What the point of a node says; empty where there is none. Raises ``DamagedError``."""
+    told = kept.details.get(_METADATA_DETAIL)
+    return {} if told is None else metadata_read(str(told))
+
+
+def node_point(node: MemoryNode, session: str, vector: Sequence[float], times: TrueTimes) -> Point:
+    """The point of a node that rests on a statement of ours. ``vector``: of its text; ``session``: of the statement.
+
+    Its id is the node's, its anchor the newest statement's. Raises ``BadAnchorError`` for one that is none.
+    """
+    newest = max(node.supports, key=lambda support: (support.at, support.anchor))
+    point = _point(node.id, node.owner, newest.task, session, newest.anchor, node.text, vector)
+    payload = replace(
+        point.payload,
+        kind=NODE_KIND,
+        type=node.kind.value,
+        at=node.learned_at,
+        importance=node.importance,
+        details=point.payload.details | details_of(node, times) | metadata_detail(node),
+    )
+    return replace(point, payload=payload)
+
+
+def reembedded_node_point(kept: KeptPoint, vector: Sequence[float]) -> Point:
+    """The point of a node for another model. ``kept``: what another model's point keeps of it."""
+    said = kept.payload
+    return replace(_point(kept.id, said.owner, said.task, said.session, said.anchor, said.text, vector), payload=said)
+
+
+def _point(name: str, owner: Owner, task: str, session: str, anchor: str, text: str, vector: Sequence[float]) -> Point:
+    said = Segment(name, anchor_of(anchor), text, owner.user or "user", owner.holder)
+    made = points_of(CutTask(owner.tenant, task, session, [said]), [vector])
+    [point] = [each for each in made if each.payload.kind == SEGMENT_KIND]
+    return point
+
+
+_NODES_PER_BATCH = 64
 """Nodes that are embedded at once."""
 _MOST_EDGES = 1_000
 """Edges of nodes that have an end: of more, the heaviest."""
@@ -32,7 +84,7 @@ async def true_times(graph: Graph, nodes: Sequence[MemoryNode]) -> dict[str, Tru
     return {node.id: times_of(node, ends[node.id]) for node in nodes}
 
 
-class KnownPoints:
+class NodePointWriter:
     """Writes them. Raises ``MemoryOutageError`` while a store is away, ``ModelFailed`` when no vector is to be had."""
 
     def __init__(self, vectors: Vectors, embedder: Embedder, graph: Graph) -> None:
@@ -40,8 +92,8 @@ class KnownPoints:
 
     async def write(self, nodes: Sequence[MemoryNode], session: str, requester: Requester) -> None:
         """Let searches find these nodes as they are now. ``session``: of the newest statement they rest on."""
-        for begin in range(0, len(nodes), _AT_ONCE):
-            some = nodes[begin : begin + _AT_ONCE]
+        for begin in range(0, len(nodes), _NODES_PER_BATCH):
+            some = nodes[begin : begin + _NODES_PER_BATCH]
             found = await self._embedder.embed([node.text for node in some], requester)
             times = await true_times(self._graph, some)
             collection = collection_name(found.model, len(found.vectors[0]))

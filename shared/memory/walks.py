@@ -10,10 +10,9 @@ from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import EdgeType, MemoryNode, NodeKind, WalkedEdge
 from pentad.shared.graph.traversal import STRATEGIES, Reached, Walk, way_of
 from pentad.shared.immutable import immutable
-from pentad.shared.memory.known_points import true_times
-from pentad.shared.memory.node_metadata import metadata_detail
+from pentad.shared.memory.nodes import metadata_detail, true_times
 from pentad.shared.memory.points import NODE_KIND
-from pentad.shared.memory.searching import MemoryHit, MemoryQuestion
+from pentad.shared.memory.search import MemoryHit, MemoryQuestion
 from pentad.shared.memory.statements import is_statement
 from pentad.shared.memory.true_times import TrueTimes, times_told
 from pentad.shared.memory.walk_choice import WalkChoice

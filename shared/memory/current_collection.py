@@ -13,23 +13,23 @@ from pentad.shared.vectors.points import Collection, Hit
 from pentad.shared.vectors.selection import Selection, SparseQuery, VectorQuery
 from pentad.shared.vectors.vector_store import Vectors
 
-CURRENT = "memory-current"
+CURRENT_ALIAS = "memory-current"
 _LOOK_S = 5.0
 """How long it is believed which collection counts."""
 
 
 def current_of(known: Sequence[Collection]) -> Collection | None:
     """The collection that counts; None: it was never said."""
-    return next((each for each in known if CURRENT in each.aliases), None)
+    return next((each for each in known if CURRENT_ALIAS in each.aliases), None)
 
 
-async def adopt(vectors: Vectors) -> Collection | None:
+async def adopt_current(vectors: Vectors) -> Collection | None:
     """The collection that counts, said for good if it never was: then the one that has most. None: there is none."""
     known = [each for each in await vectors.collections() if each.name != FORGOTTEN]
     found = current_of(known)
     if found is None and known:
         found = max(known, key=lambda each: each.points)
-        await vectors.switch(CURRENT, found.name)
+        await vectors.switch(CURRENT_ALIAS, found.name)
     return found
 
 

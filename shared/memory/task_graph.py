@@ -16,8 +16,7 @@ from pentad.contracts.records import SegmentType
 from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, NodeKind, Support
 from pentad.shared.graph.node_ids import node_id
 from pentad.shared.immutable import immutable
-from pentad.shared.memory.consolidation import ENTERS, statements
-from pentad.shared.memory.noted import notes_in
+from pentad.shared.memory.facts import SEARCHED_IMPORTANCE, notes_in, stated_facts
 from pentad.shared.memory.points import CutTask
 from pentad.shared.owners import Owner
 from pentad.shared.recall.indexed_segments import WordCache
@@ -32,7 +31,7 @@ MOST_MENTIONS = 64
 """Of an entity in a task, the first."""
 _PART, _FOLLOWED = 0.5, 0.3
 """Weights of edges."""
-_ENTITY, _TASK, _NOTE = 0.3, 0.1, ENTERS
+_ENTITY, _TASK, _NOTE = 0.3, 0.1, SEARCHED_IMPORTANCE
 """Importance of nodes."""
 
 
@@ -53,7 +52,7 @@ def task_before(messages: Sequence[Mapping[str, Any]]) -> str:
     return said[-1] if said and isinstance(said[-1], str) and is_identifier(said[-1]) else ""
 
 
-def graph_of_task(task: CutTask, before: str, learned: int = 0, *, facts: bool = True) -> TaskGraph:
+def task_graph(task: CutTask, before: str, learned: int = 0, *, facts: bool = True) -> TaskGraph:
     """The nodes and edges that a task adds; none where nothing was said in it. ``before``: see `task_before`.
 
     ``learned``: the graph has what the first so many segments add, so only the rest is returned.
@@ -66,7 +65,7 @@ def graph_of_task(task: CutTask, before: str, learned: int = 0, *, facts: bool =
         here = _task_node(owner, task.id, part.segments[0])
         for found in (*_entities(owner, part), *_notes(owner, part), *(_facts(owner, part) if facts else ())):
             nodes.append(found)
-            if found.kind is not NodeKind.FACT or found.importance >= ENTERS:
+            if found.kind is not NodeKind.FACT or found.importance >= SEARCHED_IMPORTANCE:
                 edges.append(_edge(found, here, EdgeType.PART_OF, _PART, found.supports))
         if part.learned:
             continue  # its node is there; where somebody has removed it, the edges to it are refused
@@ -144,7 +143,7 @@ def _notes(owner: Owner, part: _Part) -> Iterator[MemoryNode]:
 
 def _facts(owner: Owner, part: _Part) -> Iterator[MemoryNode]:
     """What he states; one that matters too little has no edge, and waits to be said again."""
-    for segment, importance in statements(part.segments, part.learned, part.read):
+    for segment, importance in stated_facts(part.segments, part.learned, part.read):
         text = segment.text.encode("utf-8", "replace").decode()
         yield _node(owner, NodeKind.FACT, text, importance, (_support(segment),))
 

@@ -1,26 +1,69 @@
-"""What of a model's answer is supported by what was said: nodes and edges, each with its anchors. Pure.
+"""Extraction of knowledge by a model: the question about a finished task, and what its answer adds to the graph. Pure.
 
-An answer is another's word: what names no segment that is there, or joins what belongs to two users, is refused.
+A model's answer is not trusted. Items that name no segment that was shown, or that join what belongs to two users, are
+refused.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from pydantic_core import to_json
+
 from pentad.contracts.ids import milliseconds
+from pentad.contracts.records import SegmentType
 from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, NodeKind, Support
 from pentad.shared.graph.node_ids import node_id
 from pentad.shared.immutable import immutable
-from pentad.shared.memory.extraction_question import NearNode
+from pentad.shared.memory.points import CutTask
 from pentad.shared.owners import Owner
 from pentad.shared.segments.anchors import anchor_text
 from pentad.shared.segments.segment import Segment
 
+MOST_SEGMENTS = 120
+MOST_QUESTION_CHARS = 24_000
+"""Of all texts together: what is beyond is found as it was said, and nothing is made of it."""
+
+
+@immutable
+class NearNode:
+    """Something known that the model may lead edges from and to."""
+
+    id: str
+    user: str | None
+    """Its holder (`Owner.holder`)."""
+    kind: str
+    text: str
+
+
+def segments_shown(task: CutTask) -> list[Segment]:
+    """The segments that the model is shown, in order; the first are number 1. None where nothing was said."""
+    shown: list[Segment] = []
+    chars = 0
+    for segment in task.segments:
+        chars += len(segment.text)
+        if len(shown) == MOST_SEGMENTS or chars > MOST_QUESTION_CHARS:
+            break
+        if segment.anchor.type is not SegmentType.TOOL_CALL:
+            shown.append(segment)
+    return shown
+
+
+def extraction_question(segments: Sequence[Segment], near: Sequence[NearNode]) -> str:
+    """As the `memory_archiver` instruction gets it. Segments and nodes are numbered: models misspell ids."""
+    said = [
+        {"n": n, "type": each.anchor.type.value, "speaker": each.speaker, "at": each.anchor.at, "text": each.text}
+        for n, each in enumerate(segments, start=1)
+    ]
+    known = [{"id": f"k{n}", "kind": each.kind, "text": each.text} for n, each in enumerate(near, start=1)]
+    return to_json({"segments": said, "known": known}, inf_nan_mode="null").decode()
+
+
 MOST_NODES, MOST_EDGES = 40, 60
 """Of one answer, the first."""
-MOST_CHARS = 500
+MOST_NODE_CHARS = 500
 """Of a node's text."""
 MOST_SUPPORTS = 16
-LEAST_IMPORTANCE = 0.2
+MIN_NODE_IMPORTANCE = 0.2
 """What matters less does not enter."""
 _KINDS = (NodeKind.CONCEPT, NodeKind.FACT, NodeKind.PROCEDURE, NodeKind.QUESTION, NodeKind.ANSWER)
 
@@ -66,7 +109,7 @@ def extracted(
             nodes[name] = node
         except _RefusedError:
             refused += 1
-    nodes = {name: _joined(node, same.get(name)) for name, node in nodes.items()}
+    nodes = {name: _with_id(node, same.get(name)) for name, node in nodes.items()}
     ends = {f"k{n}": _End(each.id, each.user) for n, each in enumerate(near, start=1)}
     ends |= {name: _End(node.id, node.owner.holder) for name, node in nodes.items()}
     edges: list[MemoryEdge] = []
@@ -87,14 +130,14 @@ def without_forgotten(found: Extracted, ids: Collection[str]) -> Extracted:
 
 def _node(tenant: str, item: Mapping[str, Any], segments: Sequence[Segment]) -> tuple[str, MemoryNode]:
     kind, text = item.get("kind"), item.get("text")
-    if kind not in _KINDS or not isinstance(text, str) or not any(map(str.isalnum, text[:MOST_CHARS])):
+    if kind not in _KINDS or not isinstance(text, str) or not any(map(str.isalnum, text[:MOST_NODE_CHARS])):
         raise _RefusedError
     importance = _share(item.get("importance"))
-    if importance < LEAST_IMPORTANCE:
+    if importance < MIN_NODE_IMPORTANCE:
         raise _RefusedError
     supports = _supports(item, segments)
     owner = _narrowest(tenant, (support.user for support in supports))
-    text = text[:MOST_CHARS].encode("utf-8", "replace").decode()
+    text = text[:MOST_NODE_CHARS].encode("utf-8", "replace").decode()
     begin, end = _time(item.get("true_from")), _time(item.get("true_until"))
     if begin is not None and end is not None and end < begin:
         begin = end = None
@@ -105,7 +148,7 @@ def _node(tenant: str, item: Mapping[str, Any], segments: Sequence[Segment]) -> 
     return str(item.get("id")), node
 
 
-def _joined(node: MemoryNode, same: str | None) -> MemoryNode:
+def _with_id(node: MemoryNode, same: str | None) -> MemoryNode:
     if same is None:
         return node
     return MemoryNode(

@@ -16,10 +16,16 @@ from pydantic_core import from_json
 
 from pentad.shared.child_processes.lifeline import tie_to_parent
 from pentad.shared.errors import MemoryRefusedError, SettingsError
-from pentad.shared.memory.child_frames import HEAD, MOST_BYTES, answered, failed, points_heard
-from pentad.shared.memory.child_launch import ChildOrder
-from pentad.shared.memory.ranking import KeptFacts, MemoryRanking, RankedMemories, ranked_memories
-from pentad.shared.memory.vector_calls import CHILD_CALLS, packed
+from pentad.shared.memory.child_protocol import (
+    HEAD_BYTES,
+    MAX_FRAME_BYTES,
+    ChildOrder,
+    answer_frame,
+    decode_points,
+    error_frame,
+)
+from pentad.shared.memory.ranking import FactsCache, MemoryRanking, RankedMemories, ranked_memories
+from pentad.shared.memory.remote_calls import CHILD_CALLS, packed
 from pentad.shared.vectors.kept_payloads import MOST
 
 if TYPE_CHECKING:
@@ -31,7 +37,7 @@ class ChildServing:
 
     def __init__(self, connection: socket.socket, order: ChildOrder) -> None:
         self._connection, self._order = connection, order
-        self._facts = KeptFacts(MOST)
+        self._facts = FactsCache(MOST)
         self._shards: EdgeShards | None = None
 
     def serve(self) -> None:
@@ -46,15 +52,15 @@ class ChildServing:
         try:
             call, arguments = from_json(request)
             numbers = self._frame() if call == "upsert" else b""
-            return answered(self._done(call, arguments, numbers or b""))
+            return answer_frame(self._done(call, arguments, numbers or b""))
         except Exception as error:
-            return failed(error)
+            return error_frame(error)
 
     def _done(self, call: str, arguments: Sequence[Any], numbers: bytes) -> bytes:
         shards = self._opened()
         if call == "upsert":
             collection, told = arguments
-            shards.upsert(collection, points_heard(told, numbers))
+            shards.upsert(collection, decode_points(told, numbers))
             return b"null"
         if call not in CHILD_CALLS:
             raise MemoryRefusedError(f"the memory has no call {call!r}")
@@ -87,9 +93,9 @@ class ChildServing:
 
     def _frame(self) -> bytes | None:
         """The next one; None at the end."""
-        head = self._read(HEAD)
+        head = self._read(HEAD_BYTES)
         length = int.from_bytes(head, "big")
-        if len(head) < HEAD or length > MOST_BYTES:
+        if len(head) < HEAD_BYTES or length > MAX_FRAME_BYTES:
             return None
         body = self._read(length)
         return body if len(body) == length else None

@@ -1,24 +1,61 @@
-"""Forgets: what is noted first is not written again, then it goes from every collection, and from the graph.
+"""Forgetting: a note is written first, so that nothing is remembered again; then the points and the nodes are removed.
 
-The record stays: to remove the words themselves, their task is erased.
+The record stays: to remove the words themselves, their task is erased. What a model had forgotten can be undone for a
+day. Until then its ids are kept, without words; the words come back from the records.
 """
 
 from collections.abc import Sequence
 
+from pydantic import ValidationError
+
+from pentad.contracts.commands import WakeUp
 from pentad.contracts.ids import shard_in
+from pentad.contracts.streams import REMEMBER
+from pentad.shared import metrics
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import MemoryNode
-from pentad.shared.keys import TaskKeys
+from pentad.shared.keys import UNDO_S, TaskKeys, undoable
 from pentad.shared.memory.forgotten import FORGOTTEN, noted_nodes, noted_segments, write_notes
-from pentad.shared.memory.forgotten_notes import hand_over
+from pentad.shared.memory.forgotten_notes import ONE_NOTE, ForgottenNote, hand_over
 from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND
-from pentad.shared.memory.remember_again import ask_to_remember
-from pentad.shared.memory.undoable import keep_undoable
 from pentad.shared.owners import Owner
-from pentad.shared.store.store import Store
+from pentad.shared.store.store import Argument, Store
 from pentad.shared.vectors.points import KeptPoint, Point
 from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.vectors.vector_store import Vectors
+
+
+async def ask_to_remember(store: Store, keys: TaskKeys) -> None:
+    """Queue it. Safe to repeat. Raises ``OutageError``."""
+    await store.call("XADD", REMEMBER.key(keys.shard), "*", "data", WakeUp(actor=keys.actor).to_json())
+    metrics.published.labels(REMEMBER.name, WakeUp.__name__).inc()
+
+
+async def keep_undoable(store: Store, tenant: str, anchor: str, notes: Sequence[Point]) -> None:
+    """Know for a day what a model has forgotten at this anchor. Safe to repeat. Raises ``OutageError``."""
+    if not notes:
+        return
+    now, key = await store.clock(), undoable(tenant, anchor)
+    fields: list[Argument] = []
+    for point in notes:
+        fields += [point.id, ONE_NOTE.dump_json(ForgottenNote(KeptPoint(point.id, point.payload), now))]
+    await store.calls([("HSET", key, *fields), ("EXPIRE", key, UNDO_S)])
+
+
+async def read_undoable(store: Store, tenant: str, anchor: str) -> list[ForgottenNote]:
+    """What can be undone there. Raises ``OutageError``."""
+    found: list[ForgottenNote] = []
+    for raw in (await store.call("HGETALL", undoable(tenant, anchor)))[1::2]:
+        try:
+            found.append(ONE_NOTE.validate_json(raw))
+        except ValidationError:
+            continue
+    return found
+
+
+async def drop_undoable(store: Store, tenant: str, anchor: str, notes: Sequence[ForgottenNote]) -> None:
+    """These were undone. Safe to repeat. Raises ``OutageError``."""
+    await store.call("HDEL", undoable(tenant, anchor), *(note.point.id for note in notes))
 
 
 class Forgetter:

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pentad.shared.graph.graph_store import Graph
-from pentad.shared.memory.archiver_graph import ArchiverGraph
-from pentad.shared.memory.archiver_vectors import ArchiverVectors
+from pentad.shared.memory.archiver_client import ArchiverGraph, ArchiverVectors
 from pentad.shared.memory.memory_counts import MemoryCounts
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store

@@ -1,13 +1,15 @@
-"""Which of the hits are quoted, and the text that quotes them. Pure."""
+"""The quotation of memories for a prompt: which hits are quoted, in how many tokens, and its text. Pure."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol, TypeVar
 
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.quotes import Quote, RelatedTask, quotation, quote_line
+from pentad.shared.digests.wording import WIDE
 from pentad.shared.immutable import immutable
-from pentad.shared.memory.searching import MemoryHit
+from pentad.shared.memory.search import MemoryHit
 from pentad.shared.recall.relevance import about
-from pentad.shared.recall.token_budget import fitting, tokens_in
 
 MOST_QUOTES = 12
 _MOST_TASKS = 5
@@ -82,3 +84,38 @@ def _time(at: int) -> str:
 
 def _plain(text: str) -> str:
     return " ".join(text.split()).casefold()
+
+
+_WIDE_CHAR = re.compile(rf"[{WIDE}]")
+_CHARS_PER_TOKEN = 3
+"""Of texts in other scripts than Chinese and Japanese; models that we know of need fewer tokens than that."""
+
+
+class HasText(Protocol):
+    """A memory that would be quoted."""
+
+    @property
+    def text(self) -> str: ...
+
+
+H = TypeVar("H", bound=HasText)
+
+
+def tokens_in(text: str) -> int:
+    """About how many tokens a model reads a text as: rather more than fewer, a Chinese character as one."""
+    wide = len(_WIDE_CHAR.findall(text))
+    return wide + -(-(len(text.encode("utf-8", "replace")) - 3 * wide) // _CHARS_PER_TOKEN)
+
+
+def fitting(memories: Iterable[H], tokens: int, each: int = 0) -> Sequence[H]:
+    """The memories that fit into so many tokens, in their order: one that is too long makes room for shorter ones.
+
+    ``each``: tokens that quoting costs beside the text.
+    """
+    chosen: list[H] = []
+    for memory in memories:
+        need = each + tokens_in(memory.text)
+        if need <= tokens:
+            chosen.append(memory)
+            tokens -= need
+    return chosen

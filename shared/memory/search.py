@@ -9,7 +9,7 @@ from pentad.shared.embedder.vectors import Requester
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.knowledge import WalkedEdge
 from pentad.shared.immutable import immutable
-from pentad.shared.memory.current import CurrentVectors
+from pentad.shared.memory.current_collection import CurrentVectors
 from pentad.shared.memory.points import FIRST_OF_TASK, NODE_KIND, SEGMENT_KIND, TASK_KIND
 from pentad.shared.memory.ranking import MemoryRanking, RankedMemories, RankingVectors, question_of, ranked_memories
 from pentad.shared.owners import Owner

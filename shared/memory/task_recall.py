@@ -15,11 +15,11 @@ from pentad.shared import metrics
 from pentad.shared.embedder.vectors import Requester
 from pentad.shared.errors import MemoryRefusedError, PentadError
 from pentad.shared.immutable import immutable
-from pentad.shared.memory.hit_walks import HitWalks
-from pentad.shared.memory.quoting import hits_about, quotation_of
-from pentad.shared.memory.searching import MemoryHit, MemoryQuestion, MemorySearch
+from pentad.shared.memory.quotes import hits_about, quotation_of
+from pentad.shared.memory.search import MemoryHit, MemoryQuestion, MemorySearch
 from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.memory.walk_choice import ChosenWalk, chosen_by_rule
+from pentad.shared.memory.walks import HitWalks
 from pentad.shared.models.circuit import Circuit
 from pentad.shared.models.ports import ModelFailed, ModelRefused
 from pentad.shared.owners import Owner
@@ -31,7 +31,7 @@ _say = ThrottledLog(logging.getLogger(__name__))
 TIMEOUT_S = 2.0
 _MOST_UNDER_WAY = 64
 """Recalls of one process: more would only wait for each other."""
-LOOKED_AT = 40
+MOST_CANDIDATES = 40
 """Hits that are looked at: of the best, those that are about the question and fit are quoted."""
 
 
@@ -70,10 +70,10 @@ class WalkChooser(Protocol):
         ...
 
 
-OFF = Recall("off")
+RECALL_OFF = Recall("off")
 
 
-class Recalling:
+class TaskRecall:
     """Recalls for all tasks of a process. ``tokens``: about how many the quotation may have; 0 recalls nothing.
 
     ``timeout_s``: how long the search may take. ``chooser``: None lets the rule choose walks.
@@ -104,16 +104,16 @@ class Recalling:
             known = "away"
         elif self._under_way >= _MOST_UNDER_WAY:
             known = "busy"
-        return None if known is None else _counted(Recall(known))
+        return None if known is None else _count_outcome(Recall(known))
 
     async def recall(self, asked: RecallQuestion, requester: Requester) -> Recall:
         """Search, within the time limit, unless there is nothing to search for. Raises ``OutageError`` of Redis."""
         if not has_subject("\n".join(asked.said)):
-            return _counted(Recall("nothing"))
+            return _count_outcome(Recall("nothing"))
         told = self._tenants.known(asked.owner.tenant)
         if told is None:
             told = await self._tenants.look(asked.owner.tenant)
-        return _counted(await self._sparing(asked, requester, told) if told is not False else Recall("no_memory"))
+        return _count_outcome(await self._sparing(asked, requester, told) if told is not False else Recall("no_memory"))
 
     async def _sparing(self, asked: RecallQuestion, requester: Requester, told: bool | None) -> Recall:
         """Ask the memory, and note how it does. ``told``: that the tenant has memories; None: nobody has told."""
@@ -143,7 +143,7 @@ class Recalling:
             async with asyncio.timeout(self._timeout_s):
                 if not (told or await self._has_any(asked.owner.tenant, requester)):
                     return Recall("no_memory")
-                wanted = MemoryQuestion(asked.owner, "\n".join(asked.said), LOOKED_AT, asked.now_ms, hurried=True)
+                wanted = MemoryQuestion(asked.owner, "\n".join(asked.said), MOST_CANDIDATES, asked.now_ms, hurried=True)
                 hits = await self._memory.search(wanted, requester)
             return await self._quoted(asked, wanted, hits, requester)
         except TimeoutError:
@@ -176,6 +176,6 @@ class Recalling:
         return Recall("recalled" if anchors else "nothing", text, anchors, walk.told)
 
 
-def _counted(found: Recall) -> Recall:
+def _count_outcome(found: Recall) -> Recall:
     metrics.recalls.labels(found.outcome).inc()
     return found

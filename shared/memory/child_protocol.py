@@ -5,13 +5,21 @@ for ``upsert`` a second one with the numbers of the points' vectors, as both sid
 frame: ``+`` and the result as JSON, or ``-`` and ``[kind, text]``. There is one for each request, in their order.
 """
 
+import json
+import os
+import socket
 import struct
+import subprocess
+import sys
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
+from pentad.shared.child_processes.connected import start_connected
 from pentad.shared.errors import (
     DamagedError,
     MemoryDamagedError,
@@ -20,11 +28,12 @@ from pentad.shared.errors import (
     PentadError,
     SettingsError,
 )
+from pentad.shared.settings import tool_environment
 from pentad.shared.vectors.points import Dense, Point, Sparse, SparseVector
 from pentad.shared.vectors.stored_payload import from_stored, to_stored
 
-HEAD = 4
-MOST_BYTES = 32 << 20
+HEAD_BYTES = 4
+MAX_FRAME_BYTES = 32 << 20
 """Of a frame."""
 _ERRORS: dict[str, type[PentadError]] = {
     "refused": MemoryRefusedError, "unusable": MemoryDamagedError, "outage": MemoryOutageError,
@@ -33,27 +42,27 @@ _ERRORS: dict[str, type[PentadError]] = {
 """The first that fits: some are kinds of those behind them."""
 
 
-def framed(body: bytes) -> bytes:
+def frame_of(body: bytes) -> bytes:
     """A frame. Raises ``MemoryRefusedError`` for one that is too long."""
-    if len(body) > MOST_BYTES:
-        raise MemoryRefusedError(f"{len(body)} bytes at once: {MOST_BYTES} at most; ask for less")
-    return len(body).to_bytes(HEAD, "big") + body
+    if len(body) > MAX_FRAME_BYTES:
+        raise MemoryRefusedError(f"{len(body)} bytes at once: {MAX_FRAME_BYTES} at most; ask for less")
+    return len(body).to_bytes(HEAD_BYTES, "big") + body
 
 
-def request_of(call: str, arguments: Any) -> bytes:
+def request_frame(call: str, arguments: Any) -> bytes:
     """A request's frame. ``arguments``: as JSON can say them."""
-    return framed(to_json([call, arguments]))
+    return frame_of(to_json([call, arguments]))
 
 
-def points_told(points: Sequence[Point]) -> tuple[list[Any], bytes]:
+def encode_points(points: Sequence[Point]) -> tuple[list[Any], bytes]:
     """Points as JSON can say them, and the numbers of their vectors."""
     numbers = bytearray()
-    return [_told(point, numbers) for point in points], bytes(numbers)
+    return [_encode_point(point, numbers) for point in points], bytes(numbers)
 
 
-def points_heard(told: Sequence[Any], numbers: bytes) -> list[Point]:
-    """The inverse of `points_told`. Raises ``ValueError`` and the like for what that has not told."""
-    at = _Numbers(numbers)
+def decode_points(told: Sequence[Any], numbers: bytes) -> list[Point]:
+    """The inverse of `encode_points`. Raises ``ValueError`` and the like for what that has not told."""
+    at = _NumberReader(numbers)
     return [
         Point(
             name,
@@ -65,16 +74,16 @@ def points_heard(told: Sequence[Any], numbers: bytes) -> list[Point]:
     ]
 
 
-def answered(result: bytes) -> bytes:
+def answer_frame(result: bytes) -> bytes:
     """The frame of an answer. ``result``: as JSON."""
-    return framed(b"+" + result)
+    return frame_of(b"+" + result)
 
 
-def failed(error: Exception) -> bytes:
+def error_frame(error: Exception) -> bytes:
     """The frame of an answer that is none."""
     kind = next((kind for kind, each in _ERRORS.items() if isinstance(error, each)), "outage")
     text = str(error) if isinstance(error, PentadError) else f"the embedded memory fails: {error!r}"
-    return framed(b"-" + to_json([kind, text], inf_nan_mode="constants"))
+    return frame_of(b"-" + to_json([kind, text], inf_nan_mode="constants"))
 
 
 def result_of(answer: bytes) -> bytes:
@@ -89,7 +98,7 @@ def result_of(answer: bytes) -> bytes:
     raise error
 
 
-def _told(point: Point, numbers: bytearray) -> list[Any]:
+def _encode_point(point: Point, numbers: bytearray) -> list[Any]:
     for vector in point.dense.values():
         numbers += struct.pack(f"{len(vector)}f", *vector)
     for terms in point.sparse.values():
@@ -100,7 +109,7 @@ def _told(point: Point, numbers: bytearray) -> list[Any]:
     return [point.id, to_stored(point.payload), dense, sparse]
 
 
-class _Numbers:
+class _NumberReader:
     """Numbers of four bytes, one after the other."""
 
     def __init__(self, data: bytes) -> None:
@@ -117,3 +126,70 @@ class _Numbers:
         if count < 0 or self._at > len(self._data):
             raise ValueError("there are fewer numbers than was told")
         return struct.unpack_from(f"{count}{kind}", self._data, begin)
+
+
+_MODULE = "pentad.shared.memory.store_child"
+_STDERR = 2
+_END_S = 10.0
+"""How long a child may take to write everything down."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildOrder:
+    """The one argument of a child, as JSON."""
+
+    folder: str
+    lock_fd: int
+    """The folder's lock: the parent has it, and the child keeps it until its own end."""
+    socket_fd: int
+    life_fd: int
+    parent_pid: int
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "ChildOrder":
+        return cls(**json.loads(text))
+
+
+@dataclass(slots=True)
+class StartedChild:
+    """A child that was started, and our ends of what connects us."""
+
+    process: subprocess.Popen[bytes]
+    connection: socket.socket
+    life_fd: int
+    """Never written to: its end tells the child that we are gone."""
+
+    def ended(self) -> int:
+        """Wait for its end, at last by killing it; returns its code. Its connection is closed by then. For a thread."""
+        try:
+            code = self.process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            code = self.process.wait()
+        os.close(self.life_fd)
+        return code
+
+
+def start_child(folder: Path, lock: int) -> StartedChild:
+    """Start a child. Call it in the thread of the event loop: when that thread ends, so does the child.
+
+    Raises ``OSError`` when the system has no room for another process.
+    """
+    started = start_connected(lambda end, life: _start_process(ChildOrder(str(folder), lock, end, life, os.getpid())))
+    return StartedChild(*started)
+
+
+def _start_process(order: ChildOrder) -> subprocess.Popen[bytes]:
+    """A process group of its own keeps the terminal's Ctrl-C away from it."""
+    return subprocess.Popen(
+        [sys.executable, "-m", _MODULE, order.to_json()],
+        env=tool_environment(),  # whoever looks into it, as a tool of the same user may, finds no key there
+        stdin=subprocess.DEVNULL,
+        stdout=_STDERR,
+        cwd=Path(__file__).parents[3],  # we are found there wherever the archiver runs
+        pass_fds=(order.lock_fd, order.socket_fd, order.life_fd),
+        process_group=0,
+    )
