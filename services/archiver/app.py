@@ -5,23 +5,20 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from typing import Any
 
 from pentad.contracts.streams import ARCHIVE, ERASE, EXTRACT, LEARN, MEMORY, REMEMBER, Stream
-from pentad.services.archiver.damage_watch import DamageWatch
+from pentad.services.archiver.damage import DamagedParts, DamageWatch
 from pentad.services.archiver.ended_tasks import EndedTasks
 from pentad.services.archiver.erased_memory import ErasedMemory, Known
-from pentad.services.archiver.erasing import Erasing
-from pentad.services.archiver.erasing_tasks import ErasingTasks
-from pentad.services.archiver.extracting import Extracting
-from pentad.services.archiver.extraction_model import ExtractionModel
+from pentad.services.archiver.erasing import Erasing, TaskEraser
+from pentad.services.archiver.extracting import Extracting, ExtractionModel
 from pentad.services.archiver.handlers import Archiving
 from pentad.services.archiver.kept_tasks import KeptTasks
 from pentad.services.archiver.learning import Learning
+from pentad.services.archiver.memory_server import MemoryServer
 from pentad.services.archiver.near_nodes import NearNodes
 from pentad.services.archiver.rebuilding import Rebuilding
 from pentad.services.archiver.rebuilding_tasks import RebuildingTasks
 from pentad.services.archiver.remembering import Remembering
-from pentad.services.archiver.setting_aside import SettingAside
 from pentad.services.archiver.store_watch import StoreWatch
-from pentad.services.archiver.vector_requests import VectorRequests
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Actors
 from pentad.shared.embedder.embedder import make_embedder
@@ -100,7 +97,7 @@ class Archiver(EntryService):
         again = RebuildingTasks(
             self.store, records, self._graph, self._near, ended, self._remembering, learning, extracting
         )
-        aside = SettingAside(self._vectors, self._graph)
+        aside = DamagedParts(self._vectors, self._graph)
         self._rebuilding = Rebuilding(
             self.store, records, self._vectors, again, aside, self.shards, self._damage.rebuilt
         )
@@ -109,7 +106,7 @@ class Archiver(EntryService):
         graph = self._graph if isinstance(self._graph, SqliteGraph) else None
         requests: Sequence[Consumer] = ()
         if vectors is not None or graph is not None:
-            answering = VectorRequests(self.store, vectors, graph, self._damage.stumbled)
+            answering = MemoryServer(self.store, vectors, graph, self._damage.stumbled)
             requests = self._later(MEMORY, answering.handle, _REQUEST_SLOTS)
         # Of two embedded stores the graph is opened last: then what needs both has both.
         both, known = [*requests, *erase], [*learn, *extract]
@@ -122,7 +119,7 @@ class Archiver(EntryService):
         settings, memory = self.settings, ErasedMemory(self._vectors, Known(self._graph, self._near))
         limits = settings.pentad_tasks_per_session, settings.tenant_tasks_per_shard
         actors = Actors(self.store, self.consumer_name, settings.lease_ms)
-        tasks = ErasingTasks(self.store, records, memory, self._embedder, actors, limits)
+        tasks = TaskEraser(self.store, records, memory, self._embedder, actors, limits)
         return Erasing(self.store, KeptTasks(self.store, records), tasks, memory, self.shards)
 
     def _extracting(self, records: Records, ended: EndedTasks) -> Extracting:

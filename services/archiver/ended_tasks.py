@@ -1,32 +1,127 @@
-"""A task that has ended, as an archiver reads it: from Redis, else from its record."""
+"""Ended tasks as an archiver reads them: from Redis, else from their record.
+
+A transcript only grows, and how a message is cut into segments depends on no later message, unless that says that
+messages were moved. So what was read last is kept, and the next time only what follows is read and cut.
+"""
 
 import asyncio
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Generic, TypeVar
 
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.ids import ANY_SHARD, milliseconds, shard_in
 from pentad.contracts.streams import Stream
-from pentad.services.archiver.domain import EndedTask, said_in_record, said_in_task
-from pentad.services.archiver.last_tasks import LastTasks
-from pentad.services.archiver.read_so_far import ReadSoFar, read_on
+from pentad.services.archiver.domain import EndedTask, Message, said_in_record, said_in_task
 from pentad.shared.actors.erased_marks import erased_users, is_erased
 from pentad.shared.actors.headers import TaskHeader, pairs, task_header
-from pentad.shared.actors.transcript import left_out
+from pentad.shared.actors.transcript import EXCLUSION, left_out, shown
 from pentad.shared.errors import PoisonError
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import TaskKeys, task_parts
 from pentad.shared.memory.forgotten import forgotten_of
-from pentad.shared.memory.points import CutTask, cut_task, without
+from pentad.shared.memory.points import CutTask, cut_further, cut_task, without
 from pentad.shared.owners import Owner
 from pentad.shared.records.record_store import Records
+from pentad.shared.segments.passages import owned
 from pentad.shared.segments.segment import Segment
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.vector_store import Vectors
 from pentad.shared.work.entry import Entry
 
-_MOST_KEPT = 32 << 20
+T = TypeVar("T")
+
+
+class RecentTasks(Generic[T]):
+    """By task. Of those that were handled longest ago nothing is known any more, as after a start of the process.
+
+    ``most``: how much all of them may weigh together.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._weight = most, 0
+        self._known: OrderedDict[str, tuple[T, int]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, actor: str) -> T | None:
+        """What is known of a task."""
+        return self._known[actor][0] if actor in self._known else None
+
+    def put(self, actor: str, known: T, weight: int = 1) -> None:
+        """Know this of a task from now on; what weighs more than half of all is not kept."""
+        self.pop(actor)
+        if 2 * weight <= self._most:
+            self._known[actor] = known, weight
+            self._weight += weight
+        while self._weight > self._most:
+            self._weight -= self._known.popitem(last=False)[1][1]
+
+    def pop(self, actor: str) -> T | None:
+        """What is known of a task; nothing from now on, until it is put back."""
+        known, weight = self._known.pop(actor, (None, 0))
+        self._weight -= weight
+        return known
+
+
+_OVERHEAD_BYTES = 1_000
+"""Bytes that a message, or a segment, takes beside its text."""
+
+
+@immutable
+class CachedTranscript:
+    """What was read of a task in Redis."""
+
+    last: bytes
+    """The last entry; empty when there was none."""
+    shown: Sequence[Message]
+    messages: Sequence[Message]
+    """The same, each user's with who said it."""
+    cut: CutTask
+    size: int
+    """Bytes of the entries."""
+
+    @property
+    def next(self) -> int:
+        """The entry from which to read on: the last one again, by which it is seen that this is the same transcript."""
+        return max(0, len(self.shown) - 1)
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes it takes here."""
+        return 2 * self.size + _OVERHEAD_BYTES * (len(self.shown) + len(self.cut.segments))
+
+    def continues_in(self, entries: Sequence[bytes]) -> bool:
+        """Whether these, read from `next` on, are of the same transcript: a server may have lost its last writes."""
+        return not self.last or (bool(entries) and entries[0] == self.last)
+
+
+def read_further(header: TaskHeader, entries: Sequence[bytes], earlier: CachedTranscript | None) -> CachedTranscript:
+    """The transcript as it is now. ``entries``: from ``earlier.next`` on, all of them without ``earlier``."""
+    fresh = entries[1:] if earlier is not None and earlier.last else entries
+    if earlier is not None and not fresh:
+        return earlier
+    new = [shown(entry) for entry in fresh]
+    there = earlier.shown if earlier is not None else []
+    messages = [*there, *new]
+    said = owned(messages, header.user)
+    size = sum(map(len, fresh)) + (earlier.size if earlier is not None else 0)
+    if earlier is None or not _only_adds(earlier, new) or said is not messages:
+        cut = cut_task(header.tenant, header.task_id, header.session, said)
+    else:
+        cut = cut_further(earlier.cut, said, len(there))
+    return CachedTranscript(entries[-1] if entries else b"", messages, said, cut, size)
+
+
+def _only_adds(earlier: CachedTranscript, new: Sequence[Message]) -> bool:
+    """Whether new messages leave the segments there as they are."""
+    return earlier.messages is earlier.shown and not any(message.get("role") == EXCLUSION for message in new)
+
+
+_CACHE_BYTES = 32 << 20
 """Bytes of tasks that were read last."""
-_SMALL = 16 << 10
+_CUT_INLINE_BYTES = 16 << 10
 """Bytes of a transcript that are read and cut at once; more in a thread."""
 
 
@@ -38,7 +133,7 @@ class EndedTasks:
 
     def __init__(self, store: Store, records: Records, vectors: Vectors) -> None:
         self._store, self._records, self._vectors = store, records, vectors
-        self._last: LastTasks[ReadTask] = LastTasks(_MOST_KEPT)
+        self._last: RecentTasks[ReadTask] = RecentTasks(_CACHE_BYTES)
 
     def last(self, keys: TaskKeys) -> "ReadTask | None":
         """The task as it was read last by this process, if that is known: it may have changed since."""
@@ -60,10 +155,10 @@ class EndedTasks:
             said = said_in_record(record, await self.forgotten(keys))
             remaining = await self.remaining(keys, said)
             return ReadTask(said, remaining, None, now, has_ended=True, is_erased=erased)
-        if sum(map(len, entries)) < _SMALL:
-            so_far = read_on(header, entries, so_far)
+        if sum(map(len, entries)) < _CUT_INLINE_BYTES:
+            so_far = read_further(header, entries, so_far)
         else:
-            so_far = await asyncio.to_thread(read_on, header, entries, so_far)
+            so_far = await asyncio.to_thread(read_further, header, entries, so_far)
         said = said_in_task(header, so_far.messages, await self.forgotten(keys))
         remaining = await self.remaining(keys, said, so_far.cut)
         task = ReadTask(said, remaining, so_far, now, has_ended=header.ended, is_erased=erased)
@@ -128,7 +223,7 @@ class ReadTask:
 
     said: EndedTask
     remaining: Remaining
-    so_far: ReadSoFar | None
+    so_far: CachedTranscript | None
     """None for an archived one."""
     read_at: int
     """In ms since the epoch."""

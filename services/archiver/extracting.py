@@ -1,22 +1,22 @@
-"""What a model makes of an archived task: asked once, kept with its record, then written to the graph and as points."""
+"""Extraction: a model is asked once about each archived task; its answer goes to the record, then to the graph."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from pentad.contracts.instructions import Instruction
 from pentad.contracts.records import TaskRecord
 from pentad.contracts.streams import EXTRACT
-from pentad.services.archiver.consolidating import consolidate
 from pentad.services.archiver.domain import said_in_record
-from pentad.services.archiver.ended_tasks import EndedTasks, Remaining, task_named
+from pentad.services.archiver.ended_tasks import EndedTasks, RecentTasks, Remaining, task_named
 from pentad.services.archiver.erased_memory import Known
-from pentad.services.archiver.extraction_model import ExtractionModel
-from pentad.services.archiver.last_tasks import LastTasks
-from pentad.services.archiver.near_nodes import NearNodes
+from pentad.services.archiver.near_nodes import NearNodes, consolidate
 from pentad.shared import metrics
+from pentad.shared.errors import MemoryOutageError
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import MemoryEdge
-from pentad.shared.instructions.json_answers import UnusableAnswerError
+from pentad.shared.instructions.builtin import MEMORY_ARCHIVER
+from pentad.shared.instructions.json_answers import UnusableAnswerError, ask_json
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.extraction import (
     Extracted,
@@ -27,17 +27,66 @@ from pentad.shared.memory.extraction import (
     without_forgotten,
 )
 from pentad.shared.memory.points import CutTask
+from pentad.shared.models.model_pool import ModelPool
+from pentad.shared.models.ports import ModelFailed, ModelRefused, ModelUnavailable
+from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records.record_store import Records
 from pentad.shared.segments.anchors import anchor_text
 from pentad.shared.segments.segment import Segment
 from pentad.shared.store.store import Store
 from pentad.shared.work.entry import Entry
 
-Kept = dict[str, Any]
+_PATIENCE_S = 120.0
+"""Nobody waits for it."""
+_MOST_REPAIR_CHARS = 20_000
+"""Of an answer that cannot be used, which is sent back."""
+_MOST_ANSWER_BYTES = 1 << 17
+"""Of an answer: more is kept with no task."""
+
+
+class ExtractionModel:
+    """The model that the `memory_archiver` instruction names, or the default one."""
+
+    def __init__(self, pool: ModelPool, book: InstructionBook) -> None:
+        self._pool, self._book = pool, book
+
+    async def wanted(self) -> Instruction | None:
+        """What a model is asked with; None while only the offline model would answer."""
+        instruction = (await self._book.known()).get(MEMORY_ARCHIVER.name, MEMORY_ARCHIVER)
+        return instruction if self._pool.is_real(instruction.model) else None
+
+    async def ask(self, instruction: Instruction, question: str, caller: str) -> tuple[Any, str]:
+        """The value that the model says, and which one it was.
+
+        Raises ``MemoryOutageError`` while no model is to be had, ``UnusableAnswerError``, and ``ModelFailed`` for an
+        answer that was cut off.
+        """
+        try:
+            return await ask_json(
+                self._pool,
+                instruction,
+                question,
+                lambda value, model: (value, model),
+                patience_s=_PATIENCE_S,
+                most_chars=_MOST_REPAIR_CHARS,
+                most_bytes=_MOST_ANSWER_BYTES,
+                caller=caller,
+            )
+        except ModelFailed as error:
+            raise _memory_error(error) from None
+
+
+def _memory_error(error: ModelFailed) -> Exception:
+    if isinstance(error, ModelUnavailable):
+        return MemoryOutageError(f"nothing is learned from tasks: {error}")
+    return UnusableAnswerError(str(error)) if isinstance(error, ModelRefused) else error
+
+
+StoredAnswer = dict[str, Any]
 """What a record keeps of an answer: ``value``, the ``segments`` (ids) and ``near`` nodes that it was shown, what is
 the ``same`` as one of these, ``model`` and ``at``; or ``problem``: why there is none."""
 
-_MOST_UNKEPT = 20
+_MOST_UNSAVED = 20
 """Answers that wait for the record store: more than are under way at once, and some 100 KiB each at most."""
 
 
@@ -56,7 +105,7 @@ class Extracting:
         """``model``: None where none is to be asked; what was answered before is written all the same."""
         self._store, self._records, self._ended, self._graph = store, records, ended, graph
         self._near, self._model = near, model
-        self._unkept: LastTasks[Kept] = LastTasks(_MOST_UNKEPT)
+        self._unkept: RecentTasks[StoredAnswer] = RecentTasks(_MOST_UNSAVED)
         """Answers whose records could not be written yet: nobody is asked again for them."""
 
     async def handle(self, entry: Entry) -> None:
@@ -93,7 +142,7 @@ class Extracting:
             await self._records.remove(keys.tenant, keys.task)
             await Known(self._graph, self._near).forget_task(keys.tenant, keys.task)
 
-    async def _kept(self, keys: TaskKeys, record: TaskRecord, segments: Sequence[Segment]) -> Kept | None:
+    async def _kept(self, keys: TaskKeys, record: TaskRecord, segments: Sequence[Segment]) -> StoredAnswer | None:
         """The model's answer, kept with the record from now on; None when there is none."""
         kept = self._unkept.get(keys.actor) or await self._asked(keys, segments)
         if kept is not None:
@@ -102,7 +151,7 @@ class Extracting:
             self._unkept.pop(keys.actor)
         return kept
 
-    async def _asked(self, keys: TaskKeys, segments: Sequence[Segment]) -> Kept | None:
+    async def _asked(self, keys: TaskKeys, segments: Sequence[Segment]) -> StoredAnswer | None:
         """The model's answer; None when there is nobody or nothing to ask."""
         instruction = await self._model.wanted() if self._model is not None else None
         if self._model is None or instruction is None or not segments:
@@ -112,7 +161,7 @@ class Extracting:
             value, model = await self._model.ask(instruction, extraction_question(segments, near), keys.actor)
         except UnusableAnswerError as error:
             metrics.learned.labels("unusable").inc()
-            kept: Kept = {"problem": str(error)}
+            kept: StoredAnswer = {"problem": str(error)}
         else:
             found = extracted(keys.tenant, value, segments, near, {})
             metrics.learned.labels("unsupported").inc(found.refused)
@@ -122,7 +171,7 @@ class Extracting:
         kept["at"] = await self._store.now()
         return kept
 
-    async def _write(self, keys: TaskKeys, remaining: Remaining, kept: Kept) -> None:
+    async def _write(self, keys: TaskKeys, remaining: Remaining, kept: StoredAnswer) -> None:
         """What the model found; nothing rests on what was forgotten or erased since it was asked."""
         shown = {segment.id: segment for segment in remaining.whole.segments}
         segments = [shown[name] for name in kept["segments"]]

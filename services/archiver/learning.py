@@ -3,12 +3,10 @@
 import asyncio
 
 from pentad.contracts.streams import LEARN
-from pentad.services.archiver.consolidating import consolidate
 from pentad.services.archiver.domain import EndedTask
-from pentad.services.archiver.ended_tasks import EndedTasks, ReadTask, task_named
+from pentad.services.archiver.ended_tasks import EndedTasks, ReadTask, RecentTasks, task_named
 from pentad.services.archiver.erased_memory import Known
-from pentad.services.archiver.last_tasks import LastTasks
-from pentad.services.archiver.near_nodes import NearNodes
+from pentad.services.archiver.near_nodes import NearNodes, consolidate
 from pentad.shared import metrics
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.graph_store import Graph
@@ -22,9 +20,9 @@ from pentad.shared.owners import Owner
 from pentad.shared.segments.anchors import anchor_text
 from pentad.shared.work.entry import Entry
 
-_AT_ONCE = 256
+_WRITES_PER_CALL = 256
 """Nodes or edges of one call to the graph."""
-_SMALL = 64
+_LEARN_INLINE_SEGMENTS = 64
 """New segments of a task that are learned from at once; more in a thread."""
 _MOST_LEARNED = 10_000
 """Tasks of which it is known what the graph has: some 300 bytes each."""
@@ -37,7 +35,7 @@ class Learning:
     def __init__(self, ended: EndedTasks, graph: Graph, near: NearNodes, *, facts: bool = True) -> None:
         """``facts``: also of what people state; where a model is asked for that, two would say the same."""
         self._ended, self._graph, self._near, self._facts = ended, graph, near, facts
-        self._learned: LastTasks[Learned] = LastTasks(_MOST_LEARNED)
+        self._learned: RecentTasks[Learned] = RecentTasks(_MOST_LEARNED)
         """Of a task that is being handled, or whose last handling has failed, nothing."""
 
     async def handle(self, entry: Entry) -> None:
@@ -67,7 +65,7 @@ class Learning:
             await self._write(keys, left, learned)
             learned = learned_from(left.remaining.task, left.remaining.gone)
             task = await self._ended.read(keys)
-            left = task if _is_left(task, left) else None
+            left = task if _must_be_rewritten(task, left) else None
         if task.is_erased if task is not None else await self._ended.erased(keys):
             await Known(self._graph, self._near).forget_task(keys.tenant, keys.task)
         elif learned is not None:
@@ -100,15 +98,15 @@ class Learning:
         await self._find_facts(keys, said, graph)
 
     async def _graph_of(self, task: CutTask, before: str, known: int) -> TaskGraph:
-        if len(task.segments) - known < _SMALL:
+        if len(task.segments) - known < _LEARN_INLINE_SEGMENTS:
             return task_graph(task, before, known, facts=self._facts)
         return await asyncio.to_thread(task_graph, task, before, known, facts=self._facts)
 
     async def _put(self, graph: TaskGraph) -> None:
-        for begin in range(0, len(graph.nodes), _AT_ONCE):
-            await self._graph.upsert_nodes(graph.nodes[begin : begin + _AT_ONCE])
-        for begin in range(0, len(graph.edges), _AT_ONCE):
-            await self._graph.upsert_edges(graph.edges[begin : begin + _AT_ONCE])
+        for begin in range(0, len(graph.nodes), _WRITES_PER_CALL):
+            await self._graph.upsert_nodes(graph.nodes[begin : begin + _WRITES_PER_CALL])
+        for begin in range(0, len(graph.edges), _WRITES_PER_CALL):
+            await self._graph.upsert_edges(graph.edges[begin : begin + _WRITES_PER_CALL])
         metrics.learned.labels("node").inc(len(graph.nodes))
         metrics.learned.labels("edge").inc(len(graph.edges))
 
@@ -124,7 +122,7 @@ class Learning:
             await self._near.write_points(keys, said.session, entered)
 
 
-def _is_left(task: ReadTask | None, written: ReadTask) -> bool:
+def _must_be_rewritten(task: ReadTask | None, written: ReadTask) -> bool:
     """Whether a task is written once more. One that goes on is at its end, unless something is to be taken back."""
     if task is None or task.is_as(written):
         return False

@@ -1,6 +1,7 @@
 """Nodes that are searched: those near to a task, those that say the same as a new one, and new ones written."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.vectors import Requester, cache_of_task
@@ -9,6 +10,7 @@ from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import MemoryNode
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.extraction import NearNode
+from pentad.shared.memory.facts import raised_by_repetition
 from pentad.shared.memory.nodes import NodePointWriter
 from pentad.shared.memory.points import NODE_KIND
 from pentad.shared.models.ports import ModelUnavailable
@@ -24,9 +26,9 @@ MOST_NEAR = 12
 """Nodes that a model is shown beside a task."""
 _PROBES = 16
 """Segments of a task that are compared, the first of what its users said."""
-_MOST_POINTS = 1_000
+_MOST_REWRITTEN = 1_000
 """Nodes of one task that are written again when messages leave it."""
-_LIKE = 0.85
+_SAME_COSINE = 0.85
 """Cosine from which on a node with the same words says the same."""
 
 
@@ -53,7 +55,7 @@ class NearNodes:
         for name, node in nodes.items():
             [hits] = await self._search(keys, node.owner, [node.text], Whose.OWN, 3, node.kind.value)
             words = set(terms_of(node.text))
-            alike = [hit for hit in hits if hit.score >= _LIKE and set(terms_of(hit.payload.text)) == words]
+            alike = [hit for hit in hits if hit.score >= _SAME_COSINE and set(terms_of(hit.payload.text)) == words]
             if alike and alike[0].id != node.id:
                 found[name] = alike[0].id
         return found
@@ -83,7 +85,7 @@ class NearNodes:
         """Of the nodes that this task was the newest to support, some are gone and others rest on less."""
         chosen = Selection(Owner(keys.tenant), Whose.ALL, kinds=(NODE_KIND,), tasks=(keys.task,))
         for there in await self._vectors.collections():
-            page = await self._vectors.scroll(there.name, chosen, _MOST_POINTS)
+            page = await self._vectors.scroll(there.name, chosen, _MOST_REWRITTEN)
             owners = {point.id: point.payload.owner for point in page.points}
             left: set[str] = set()
             for owner in set(owners.values()):
@@ -115,3 +117,16 @@ class NearNodes:
 def _requester(keys: TaskKeys, session: str = "memory") -> Requester:
     """Nodes of many owners are compared and written for a task: their vectors are cached for that task alone."""
     return Requester(keys.shard, keys.tenant, session, task=keys.task, cached_for=cache_of_task(keys.task))
+
+
+async def consolidate(graph: Graph, owner: Owner, written: Sequence[MemoryNode]) -> list[MemoryNode]:
+    """The nodes with all that they rest on. ``written``: of this owner, by one task. Raises ``MemoryOutageError``.
+
+    What is written rests on that task alone: another one may be erased meanwhile.
+    """
+    own = {node.id: node for node in written}
+    there = {node.id: node for node in await graph.nodes(owner, list(own))}
+    grown = raised_by_repetition(written, list(there.values()))
+    if grown:
+        await graph.upsert_nodes([replace(node, supports=own[node.id].supports) for node in grown])
+    return list((there | {node.id: node for node in grown}).values())

@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import replace
 
 from pentad.contracts.ids import ANY_SHARD, shard_in
+from pentad.services.archiver.damage import DamagedParts
 from pentad.services.archiver.kept_tasks import KeptTasks
 from pentad.services.archiver.rebuilding_tasks import RebuildingTasks, Rebuilt
-from pentad.services.archiver.setting_aside import SettingAside
 from pentad.shared import metrics
 from pentad.shared.errors import MemoryDamagedError, MemoryOutageError, MemoryRefusedError, OutageError, PentadError
 from pentad.shared.keys import TaskKeys, task_parts
@@ -30,11 +30,11 @@ from pentad.shared.vectors.vector_store import Vectors
 log = logging.getLogger(__name__)
 _say = ThrottledLog(log)
 
-_PAGE = 16
+_TASKS_PER_PAGE = 16
 """Tasks behind which it is kept how far it is: what a kill has done again."""
-_AT_ONCE = 4
+_TASKS_AT_ONCE = 4
 """Tasks that are written at once; those that have just ended have more."""
-_LOOK_S = 1.0
+_POLL_S = 1.0
 """How often it is looked whether a rebuild is asked for."""
 _LONGEST_PAUSE_S = 15.0
 """Between attempts while a store is away."""
@@ -50,7 +50,7 @@ class Rebuilding:
         records: Records,
         vectors: Vectors,
         tasks: RebuildingTasks,
-        aside: SettingAside,
+        aside: DamagedParts,
         shards: Sequence[int],
         ended: Callable[[], Awaitable[None]],
     ) -> None:
@@ -65,11 +65,11 @@ class Rebuilding:
 
     async def run(self) -> None:
         """To be run for ever."""
-        pause_s = _LOOK_S
+        pause_s = _POLL_S
         while True:
             try:
                 went_on = await self.step()
-                pause_s = _LOOK_S
+                pause_s = _POLL_S
             except (OutageError, ModelFailed) as error:
                 _say.warning("away", "the rebuild of the memory waits: %s", error)
                 with suppress(OutageError):
@@ -134,7 +134,7 @@ class Rebuilding:
             now = replace(now, total=len(await self._kept.all_in_redis(self._shards)) + len(await self._recorded()))
         actors = await self._of_stage(now)
         begin = bisect_right(actors, now.cursor)
-        page = actors[begin : begin + _PAGE]
+        page = actors[begin : begin + _TASKS_PER_PAGE]
         if page:
             after = await self._done(now, page)
         else:
@@ -170,7 +170,7 @@ class Rebuilding:
 
     async def _done(self, now: RebuildProgress, page: Sequence[str]) -> RebuildProgress:
         """How far it is behind a page."""
-        places = asyncio.Semaphore(_AT_ONCE)
+        places = asyncio.Semaphore(_TASKS_AT_ONCE)
 
         async def one(actor: str) -> str:
             async with places:

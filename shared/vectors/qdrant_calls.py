@@ -8,10 +8,10 @@ from qdrant_client import AsyncQdrantClient
 from qdrant_client import models as qdrant
 
 from pentad.shared.errors import MemoryRefusedError, PentadError
-from pentad.shared.vectors import qdrant_failures
 from pentad.shared.vectors import qdrant_words as words
 from pentad.shared.vectors.limits import MOST_TENANTS, check_tenants
 from pentad.shared.vectors.points import Collection, Dense, Hit, KeptPoint, Point, PointPage
+from pentad.shared.vectors.qdrant_failures import failure as pentad_error
 from pentad.shared.vectors.selection import Selection, VectorQuery
 
 _CONNECTIONS = 64
@@ -99,7 +99,7 @@ class QdrantCalls:
 
     def failure(self, error: Exception) -> PentadError:
         """Our error for what a call has raised."""
-        return qdrant_failures.failure(error, self._place)
+        return pentad_error(error, self._place)
 
     async def _create(self, name: str, dimensions: int) -> None:
         dense, sparse = words.dense_config(dimensions), words.sparse_config()

@@ -9,8 +9,7 @@ from pentad.contracts.commands import WakeUp
 from pentad.contracts.streams import ARCHIVE, ERASE, LEARN, REMEMBER
 from pentad.services.archiver.ended_tasks import EndedTasks
 from pentad.services.archiver.erased_memory import ErasedMemory, Known
-from pentad.services.archiver.erasing import Erasing
-from pentad.services.archiver.erasing_tasks import ErasingTasks
+from pentad.services.archiver.erasing import Erasing, TaskEraser
 from pentad.services.archiver.kept_tasks import KeptTasks
 from pentad.services.archiver.learning import Learning
 from pentad.services.archiver.near_nodes import NearNodes
@@ -62,7 +61,7 @@ class Erasable:
         self.remembering = Remembering(store, ended, self.vectors, HashingEmbedder())
         self.learning = Learning(ended, self.graph, near)
         memory = ErasedMemory(self.vectors, Known(self.graph, near))
-        tasks = ErasingTasks(store, self.records, memory, HashingEmbedder(), self.flow.actors, (10, 1000), END_S)
+        tasks = TaskEraser(store, self.records, memory, HashingEmbedder(), self.flow.actors, (10, 1000), END_S)
         self.erasing = Erasing(store, KeptTasks(store, self.records), tasks, memory, [0])
         queries = Queries(store, self.records, 1)
         known, walks = Knowledge(self.graph), HitWalks(self.graph)

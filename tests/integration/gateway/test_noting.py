@@ -12,7 +12,7 @@ import pytest
 from pentad.client import connect
 from pentad.contracts.ids import rfc3339
 from pentad.errors import Refused
-from pentad.services.archiver.vector_requests import VectorRequests
+from pentad.services.archiver.memory_server import MemoryServer
 from pentad.services.gateway.app import GatewayService
 from pentad.shared.errors import MemoryOutageError
 from pentad.shared.graph.exporting import exported
@@ -54,7 +54,7 @@ class Stores:
 @pytest.fixture
 async def stores(store: Store, tmp_path: Path) -> AsyncIterator[Stores]:
     made = Stores(tmp_path)
-    async with serving(store, VectorRequests(store, made.vectors, made.graph).handle):
+    async with serving(store, MemoryServer(store, made.vectors, made.graph).handle):
         yield made
     await made.vectors.aclose()
     await made.graph.aclose()
@@ -184,7 +184,7 @@ async def test_beside_an_archiver_of_the_version_before_all_else_is_kept_and_thi
 ) -> None:
     made = Stores(tmp_path)
     earlier: Any = EarlierGraph(made.graph)
-    async with serving(store, VectorRequests(store, made.vectors, earlier).handle):
+    async with serving(store, MemoryServer(store, made.vectors, earlier).handle):
         node, other = (await add(http, FERRY)).json(), (await add(http, FERRY | {"text": "Bergen is rainy."})).json()
         edge = {"source": node["id"], "target": other["id"], "type": "part_of", "user_id": "ada"}
         told = (await add(http, edge, "edges")).json()
@@ -196,7 +196,7 @@ async def test_beside_an_archiver_of_the_version_before_all_else_is_kept_and_thi
         asked: dict[str, Any] = {"user_id": "ada", "type": "part_of"}
         assert (await http.get(around, params=asked, headers=US)).json()["edges"] == [told]
         assert (await http.get(around, params=asked | {"type": "followed_by"}, headers=US)).json()["edges"] == []
-    async with serving(store, VectorRequests(store, made.vectors, made.graph).handle):
+    async with serving(store, MemoryServer(store, made.vectors, made.graph).handle):
         for body, what in ((FERRY, "nodes"), (edge, "edges")):
             assert (await add(http, body | {"metadata": {"a": 1}}, what)).json()["metadata"] == {"a": 1}
     await made.vectors.aclose()

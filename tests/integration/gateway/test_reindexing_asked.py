@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from pentad.cli import memory as memory_command
 from pentad.cli import memory_reindex
 from pentad.errors import ClientError
-from pentad.services.archiver.vector_requests import VectorRequests
+from pentad.services.archiver.memory_server import MemoryServer
 from pentad.services.embedding.app import EmbeddingService
 from pentad.services.gateway.app import GatewayService
 from pentad.shared.memory.current_collection import CURRENT_ALIAS
@@ -38,7 +38,7 @@ async def memory(store: Store, tmp_path: Path) -> AsyncIterator[EdgeVectors]:
     await vectors.prepare(OLD, 3)
     await remember(vectors, "default", "task-0-1", [said("The boat is green.")])
     await vectors.switch(CURRENT_ALIAS, OLD)
-    async with serving(store, VectorRequests(store, vectors).handle):
+    async with serving(store, MemoryServer(store, vectors).handle):
         yield vectors
     await vectors.aclose()
 

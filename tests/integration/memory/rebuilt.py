@@ -9,7 +9,7 @@ from pentad.contracts.commands import WakeUp
 from pentad.contracts.events import TaskUsage
 from pentad.contracts.records import Task, TaskRecord
 from pentad.contracts.streams import LEARN, REMEMBER
-from pentad.services.archiver.damage_watch import DamageWatch
+from pentad.services.archiver.damage import DamagedParts, DamageWatch
 from pentad.services.archiver.ended_tasks import EndedTasks
 from pentad.services.archiver.extracting import Extracting
 from pentad.services.archiver.learning import Learning
@@ -17,7 +17,6 @@ from pentad.services.archiver.near_nodes import NearNodes
 from pentad.services.archiver.rebuilding import Rebuilding
 from pentad.services.archiver.rebuilding_tasks import RebuildingTasks
 from pentad.services.archiver.remembering import Remembering
-from pentad.services.archiver.setting_aside import SettingAside
 from pentad.services.gateway.domain.additions import read_edge, read_node
 from pentad.services.gateway.domain.episode import read_episode
 from pentad.services.gateway.memory.knowledge import Knowledge
@@ -75,7 +74,7 @@ class Archive:
             self.extracting,
         )
         self.watch = DamageWatch(self.counts, self.vectors, self.graph)
-        aside = SettingAside(self.vectors, self.graph)
+        aside = DamagedParts(self.vectors, self.graph)
         self.rebuilding = Rebuilding(self.store, self.records, self.vectors, self.tasks, aside, [0], self.watch.rebuilt)
         self.forgetter = Forgetter(self.store, self.vectors, self.graph, 1)
         self.noting = KnowledgeEdits(

@@ -14,8 +14,7 @@ from pentad.contracts.quotes import quotes_in
 from pentad.contracts.records import TaskRecord
 from pentad.contracts.streams import EXTRACT
 from pentad.services.archiver.ended_tasks import EndedTasks
-from pentad.services.archiver.extracting import Extracting
-from pentad.services.archiver.extraction_model import ExtractionModel
+from pentad.services.archiver.extracting import Extracting, ExtractionModel
 from pentad.services.archiver.near_nodes import NearNodes
 from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.embedder.vectors import Requester

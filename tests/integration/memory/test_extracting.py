@@ -11,8 +11,7 @@ import pytest
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.streams import ARCHIVE, ERASE, EXTRACT
 from pentad.services.archiver.ended_tasks import EndedTasks
-from pentad.services.archiver.extracting import Extracting
-from pentad.services.archiver.extraction_model import ExtractionModel
+from pentad.services.archiver.extracting import Extracting, ExtractionModel
 from pentad.services.archiver.handlers import Archiving
 from pentad.services.archiver.near_nodes import NearNodes
 from pentad.shared.embedder.embedder import HashingEmbedder

@@ -80,7 +80,7 @@ async def test_a_rebuild_of_a_whole_memory_changes_nothing_and_may_be_repeated(a
 async def test_killed_in_the_middle_another_archiver_goes_on(
     archive: Archive, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
-    monkeypatch.setattr(rebuilding, "_PAGE", 1)
+    monkeypatch.setattr(rebuilding, "_TASKS_PER_PAGE", 1)
     before = await archive.contents("acme", "zed")
     await archive.again("vectors", "graph")
     begun = await archive.rebuild(steps)

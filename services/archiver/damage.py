@@ -1,4 +1,8 @@
-"""Notices when a store of the memory has less than was written to it, or cannot be read, and says what to do."""
+"""Damage of the memory's stores: noticing data that is missing or unreadable, and setting unreadable parts aside.
+
+An unreadable part of an embedded store is renamed and kept, for a person to look at and to remove; at most one of each
+part. Nothing of a Qdrant or Neo4j server is set aside: whoever runs the server repairs or empties it.
+"""
 
 import logging
 from collections.abc import Awaitable, Sequence
@@ -9,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pentad.shared import metrics
 from pentad.shared.errors import MemoryDamagedError, MemoryNewerError, MemoryOutageError, OutageError
 from pentad.shared.graph.sqlite_graph import SqliteGraph
+from pentad.shared.immutable import immutable
 from pentad.shared.memory.memory_counts import GRAPH, MEND, VECTORS, Damage, MemoryCounts
 from pentad.shared.throttled_log import ThrottledLog
 from pentad.shared.vectors.points import Collection
@@ -17,16 +22,17 @@ from pentad.shared.vectors.vector_store import EmbeddedVectors, Vectors
 if TYPE_CHECKING:
     from pentad.shared.graph.neo4j_graph import Neo4jGraph
 
+
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 _say = ThrottledLog(log)
 
-_SHARE = 100
+_COUNT_INTERVAL_FACTOR = 100
 """Of this many moments one is spent on counting the nodes of the graph, at most."""
 _CHECK_S = 3600.0
 """How often the whole file of the graph is checked."""
-_READS = 4
+_READS_PER_LOOK = 4
 """TimeSlices of the embedded store of vectors that are read at each look: all of it in turn."""
 
 
@@ -73,7 +79,7 @@ class DamageWatch:
         """
         if not isinstance(self._vectors, EmbeddedVectors):
             return
-        for _ in range(_READS):
+        for _ in range(_READS_PER_LOOK):
             if not self._unread:
                 self._unread, self._cursor = await self._vectors.parts(), None
                 self._is_clean_round = True
@@ -97,7 +103,7 @@ class DamageWatch:
             await self._counts.compare_graph(before, found)
         finally:
             await self._tell()
-        self._count_at = monotonic() + _SHARE * (monotonic() - began)
+        self._count_at = monotonic() + _COUNT_INTERVAL_FACTOR * (monotonic() - began)
 
     async def rebuilt(self) -> None:
         """The memory was rebuilt: what it has now is what was written to it."""
@@ -146,3 +152,63 @@ class DamageWatch:
 def damage_of(graph: SqliteGraph, mistakes: Sequence[str]) -> str:
     """What SQLite has found wrong with the file, in words."""
     return f"the graph in {graph.place} is damaged ({'; '.join(mistakes)})"
+
+
+@immutable
+class UnreadablePart:
+    """What cannot be read of a store."""
+
+    part: str | None
+    """Of the store of vectors; None: it is the file of the graph."""
+    why: str
+
+
+class DamagedParts:
+    """All raise ``MemoryOutageError`` while a store is away."""
+
+    def __init__(self, vectors: Vectors, graph: "SqliteGraph | Neo4jGraph") -> None:
+        self._vectors = vectors if isinstance(vectors, EmbeddedVectors) else None
+        self._graph = graph if isinstance(graph, SqliteGraph) else None
+
+    async def unreadable(self) -> list[UnreadablePart]:
+        """Read all of the embedded stores; what cannot be read. Raises ``MemoryNewerError`` for a newer version's."""
+        found = await self._unread(self._vectors) if self._vectors is not None else []
+        if self._graph is not None and (why := await self._why_damaged(self._graph)) is not None:
+            found.append(UnreadablePart(None, why))
+        return found
+
+    async def set_aside(self, found: Sequence[UnreadablePart]) -> None:
+        """Rename these. Raises ``MemoryDamagedError`` while an earlier one is in the way, and says what to do."""
+        for each in found:
+            if each.part is None:
+                assert self._graph is not None, "what was found there is a file"
+                place = await self._graph.set_aside()
+            else:
+                assert self._vectors is not None, "what was found there is embedded"
+                place = await self._vectors.set_aside(each.part)
+            log.error("set aside as %s, which is yours to look at and to remove: %s", place, each.why)
+
+    async def _unread(self, vectors: EmbeddedVectors) -> list[UnreadablePart]:
+        whys = [(part, await self._why_unread(vectors, part)) for part in await vectors.parts()]
+        return [UnreadablePart(part, why) for part, why in whys if why is not None]
+
+    @staticmethod
+    async def _why_unread(vectors: EmbeddedVectors, part: str) -> str | None:
+        cursor: str | None = None
+        while True:
+            try:
+                cursor = await vectors.read_part(part, cursor)
+            except MemoryDamagedError as error:
+                return str(error)
+            if cursor is None:
+                return None
+
+    @staticmethod
+    async def _why_damaged(graph: SqliteGraph) -> str | None:
+        try:
+            mistakes = await graph.mistakes()
+        except MemoryNewerError:
+            raise
+        except MemoryDamagedError as error:
+            return str(error)
+        return damage_of(graph, mistakes) if mistakes else None

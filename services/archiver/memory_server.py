@@ -27,12 +27,12 @@ from pentad.shared.work.entry import Entry
 from pentad.shared.work.tenant_turns import TenantTurns
 
 _REPLY_TTL_S = 60
-_EACH, _TOTAL = 8, 16
+_CALLS_PER_TENANT, _CALLS_AT_ONCE = 8, 16
 """Calls of one tenant, and of all, that are served at once; the others that were read wait for their turn."""
 Stumbled = Callable[[str, MemoryDamagedError], Awaitable[None]]
 
 
-class VectorRequests:
+class MemoryServer:
     """One answer for each request, at least once; whatever is wrong with one is told to who asked.
 
     Of many requests of one tenant a few are served at once, and the others of that tenant wait behind those of others.
@@ -43,7 +43,7 @@ class VectorRequests:
     ) -> None:
         """None for what is on a server. ``stumbled``: is told of a store (`VECTORS`, `GRAPH`) that cannot be read."""
         self._store, self._vectors, self._graph, self._stumbled = store, vectors, graph, stumbled
-        self._turns = TenantTurns(_EACH, _TOTAL)
+        self._turns = TenantTurns(_CALLS_PER_TENANT, _CALLS_AT_ONCE)
 
     async def handle(self, entry: Entry) -> None:
         """Answer a request, unless nobody waits for the answer any more."""
@@ -53,7 +53,7 @@ class VectorRequests:
         place = split_key(entry.stream)
         if not request.reply_to.startswith(MEMORY_REPLY.key(place[0] if place else 0, reply="")):
             raise PoisonError(f"reply_to must be a reply stream of this shard, not {request.reply_to!r}")
-        async with self._turns.turn(_tenant(request)):
+        async with self._turns.turn(_tenant_of_request(request)):
             if milliseconds(request.at) + request.wait_ms <= await self._store.clock():
                 return
             reply = await self._answer(request)
@@ -88,7 +88,7 @@ class VectorRequests:
         return call.gives.dump_python(packed(result) if request.call == "search" else result, mode="json")
 
 
-def _tenant(request: MemoryRequest) -> str:
+def _tenant_of_request(request: MemoryRequest) -> str:
     """Calls of the graph that are about a whole tenant name it first; '' stands for what is no tenant's."""
     first = request.args[0] if request.args else None
     if request.call.startswith(GRAPH_PREFIX) and isinstance(first, str):
