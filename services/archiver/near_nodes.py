@@ -17,8 +17,7 @@ from pentad.shared.models.ports import ModelUnavailable
 from pentad.shared.owners import Owner
 from pentad.shared.recall.terms import terms_of
 from pentad.shared.segments.segment import Segment
-from pentad.shared.vectors.naming import collection_name
-from pentad.shared.vectors.points import Dense, Hit
+from pentad.shared.vectors.points import Dense, Hit, collection_name
 from pentad.shared.vectors.selection import DenseQuery, Selection, Whose
 from pentad.shared.vectors.vector_store import Vectors
 

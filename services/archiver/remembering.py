@@ -22,8 +22,7 @@ from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
 from pentad.shared.time_slices import TimeSlices
 from pentad.shared.vectors.limits import MOST_POINTS
-from pentad.shared.vectors.naming import collection_name
-from pentad.shared.vectors.points import Payload, Point
+from pentad.shared.vectors.points import Payload, Point, collection_name
 from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.vectors.vector_store import Vectors
 from pentad.shared.work.entry import Entry

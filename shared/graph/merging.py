@@ -6,12 +6,14 @@ known, only moves to an earlier time. Of two nodes that stand for it, the lower 
 counts, whole; of what was told in the same moment that with the higher digest.
 """
 
+import json
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
-from pentad.shared.graph.knowledge import BareEdge, MemoryEdge, MemoryNode, Metadata, Support
+from pentad.shared.graph.knowledge import BareEdge, EdgeType, MemoryEdge, MemoryNode, Metadata, NodeKind, Support
+from pentad.shared.owners import Owner
 
 MOST_NAME = 256
 """Characters of a name that count."""
@@ -105,3 +107,19 @@ def _latest(one: Metadata | None, other: Metadata | None) -> Metadata | None:
 
 def _earliest(one: int | None, other: int | None) -> int | None:
     return min((moment for moment in (one, other) if moment is not None), default=None)
+
+
+def node_id(owner: Owner, kind: NodeKind, text: str) -> str:
+    """A UUID (version 8 of RFC 9562). However a text is written (`normal_text`), it is the same node's."""
+    return _uuid("node", owner.tenant, owner.holder, kind.value, normal_text(text))
+
+
+def edge_id(owner: Owner, source: str, target: str, kind: EdgeType) -> str:
+    """Such a one, too. It is kept nowhere: whoever shows an edge makes it."""
+    return _uuid("edge", owner.tenant, owner.holder, source, target, kind.value)
+
+
+def _uuid(*of: str | None) -> str:
+    said = json.dumps(of)
+    digest = sha256(said.encode()).hexdigest()
+    return f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-a{digest[17:20]}-{digest[20:32]}"

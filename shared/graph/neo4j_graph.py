@@ -38,7 +38,7 @@ from pentad.shared.owners import Owner
 if TYPE_CHECKING:
     from neo4j import AsyncManagedTransaction
 
-_AT_ONCE = 2000
+_NODES_PER_REMOVAL = 2000
 """Nodes of one transaction while a tenant is removed."""
 
 
@@ -141,7 +141,7 @@ class Neo4jGraph:
 
     async def forget_tenant(self, tenant: str) -> None:
         check_identifier(tenant)
-        while (await self._change(cypher.REMOVE_SOME, tenant=tenant, limit=_AT_ONCE))[0]["removed"]:
+        while (await self._change(cypher.REMOVE_SOME, tenant=tenant, limit=_NODES_PER_REMOVAL))[0]["removed"]:
             pass
 
     async def tally(self, tenant: str) -> Tally:

@@ -17,8 +17,8 @@ T = TypeVar("T")
 
 _SCHEMES = frozenset({"bolt", "bolt+s", "bolt+ssc", "neo4j", "neo4j+s", "neo4j+ssc"})
 _CONNECTIONS = 32
-_MOST_SAID = 300
-_TOGETHER = 200
+_MOST_ERROR_CHARS = 300
+_ROWS_PER_TURN = 200
 """Rows that are read before others in the event loop have a turn."""
 
 
@@ -106,7 +106,7 @@ class Neo4jSession:
         said = (error.code or "") if isinstance(error, Neo4jError) else ""
         if said.endswith("AlreadyExists"):
             return AlreadyThereError(f"Neo4j at {self._place} has this already")
-        text = " ".join(f"{said} {error}".split())[:_MOST_SAID]
+        text = " ".join(f"{said} {error}".split())[:_MOST_ERROR_CHARS]
         return MemoryOutageError(f"Neo4j at {self._place} fails: {text}; check NEO4J_URI, or try again later")
 
 
@@ -115,7 +115,7 @@ async def rows(tx: AsyncManagedTransaction, query: str, **given: Any) -> list[di
     found, kept = await tx.run(query, given), list[dict[str, Any]]()
     async for row in found:  # of those that have come already none waits
         kept.append(row.data())
-        if len(kept) % _TOGETHER == 0:
+        if len(kept) % _ROWS_PER_TURN == 0:
             await asyncio.sleep(0)
     return kept
 

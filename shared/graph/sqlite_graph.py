@@ -9,7 +9,6 @@ from pentad.shared.errors import MemoryDamagedError, MemoryNewerError, MemoryOut
 from pentad.shared.graph import sqlite_reads as reads
 from pentad.shared.graph import sqlite_schema as sql
 from pentad.shared.graph import sqlite_writes as writes
-from pentad.shared.graph.graph_file_lock import GraphFileLock
 from pentad.shared.graph.graph_limits import (
     check_anchors,
     check_edges,
@@ -23,7 +22,7 @@ from pentad.shared.graph.graph_limits import (
 )
 from pentad.shared.graph.knowledge import BareEdge, EdgeType, GraphCondition, MemoryEdge, MemoryNode, Tally, WalkedEdge
 from pentad.shared.graph.merging import normal_name
-from pentad.shared.graph.sqlite_thread import SqliteThread
+from pentad.shared.graph.sqlite_file import GraphFileLock, SqliteThread
 from pentad.shared.owners import Owner
 from pentad.shared.synced_folders import sync_folder
 

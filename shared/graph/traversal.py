@@ -16,12 +16,12 @@ from pentad.shared.owners import Owner
 
 MOST_DEPTH = 6
 MOST_NODES = 5000
-_STEP = 0.01
+_COST_PER_EDGE = 0.01
 """What an edge costs beside its weight."""
 _LINKS, _LINKS_EACH = 20_000, 50
 """Links of one question to the store, at most, and for each node that the walk may come to: of more, the heaviest. An
 answer is read and put in order in the event loop, so a walk to few nodes asks for few, however many lead on there."""
-_AHEAD = 32
+_NODES_PREFETCHED = 32
 """Nodes whose links a walk that goes one by one asks for at once."""
 
 
@@ -137,7 +137,7 @@ async def a_star(
             break
         if here.depth == walk.depth:
             continue
-        await _learn(graph, known, here.id, [node.id for *_, node in heapq.nsmallest(_AHEAD, waiting)], walk)
+        await _learn(graph, known, here.id, [node.id for *_, node in heapq.nsmallest(_NODES_PREFETCHED, waiting)], walk)
         for each in known[here.id]:
             there = each[0]
             if here.depth + 1 < shortest.get(there, walk.depth + 1):
@@ -181,7 +181,7 @@ async def _learn(graph: Graph, known: dict[str, Sequence[Next]], here: str, soon
     """Know the neighbours of this node, and of those that come soon."""
     if here not in known:
         unknown = [node for node in dict.fromkeys(soon) if node not in known and node != here]
-        known |= await _around(graph, [here, *unknown[: _AHEAD - 1]], walk)
+        known |= await _around(graph, [here, *unknown[: _NODES_PREFETCHED - 1]], walk)
 
 
 async def _around(graph: Graph, ids: Sequence[str], walk: Walk) -> dict[str, Sequence[Next]]:
@@ -194,7 +194,7 @@ def neighbours_of(ids: Sequence[str], links: Sequence[WalkedEdge]) -> dict[str, 
     """The neighbours of these nodes, of several edges between two the cheapest, of equal ones the first. Pure."""
     around: dict[str, dict[str, Next]] = {node: {} for node in ids}
     for link in links:
-        cost = 1 - link.weight + _STEP
+        cost = 1 - link.weight + _COST_PER_EDGE
         for here, there in ((link.source, link.target), (link.target, link.source)):
             near = around.get(here)
             if near is not None and (there not in near or cost < near[there][1]):

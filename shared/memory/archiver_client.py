@@ -31,7 +31,7 @@ from pentad.shared.memory.remote_calls import (
 from pentad.shared.owners import Owner
 from pentad.shared.random_hex import random_hex
 from pentad.shared.store.store import Store
-from pentad.shared.vectors.checked import CheckedVectors
+from pentad.shared.vectors.checked_vectors import CheckedVectors
 from pentad.shared.vectors.limits import check_name
 from pentad.shared.vectors.points import Hit, Point
 from pentad.shared.vectors.selection import VectorQuery

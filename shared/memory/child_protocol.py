@@ -29,8 +29,7 @@ from pentad.shared.errors import (
     SettingsError,
 )
 from pentad.shared.settings import tool_environment
-from pentad.shared.vectors.points import Dense, Point, Sparse, SparseVector
-from pentad.shared.vectors.stored_payload import from_stored, to_stored
+from pentad.shared.vectors.points import Dense, Point, Sparse, SparseVector, decode_payload, encode_payload
 
 HEAD_BYTES = 4
 MAX_FRAME_BYTES = 32 << 20
@@ -66,7 +65,7 @@ def decode_points(told: Sequence[Any], numbers: bytes) -> list[Point]:
     return [
         Point(
             name,
-            from_stored(name, stored),
+            decode_payload(name, stored),
             {Dense(using): at.reals(length) for using, length in dense},
             {Sparse(using): SparseVector(at.wholes(length), at.reals(length)) for using, length in sparse},
         )
@@ -106,7 +105,7 @@ def _encode_point(point: Point, numbers: bytearray) -> list[Any]:
         numbers += struct.pack(f"{count}I{count}f", *terms.indices, *terms.values)
     dense = [[using, len(vector)] for using, vector in point.dense.items()]
     sparse = [[using, len(terms.indices)] for using, terms in point.sparse.items()]
-    return [point.id, to_stored(point.payload), dense, sparse]
+    return [point.id, encode_payload(point.payload), dense, sparse]
 
 
 class _NumberReader:

@@ -21,7 +21,7 @@ from pentad.shared.memory.child_protocol import (
 )
 from pentad.shared.memory.ranking import MemoryRanking, RankedMemories
 from pentad.shared.memory.remote_calls import CHILD_CALLS, POINTS_AT_ONCE, unpacked
-from pentad.shared.vectors.checked import CheckedVectors
+from pentad.shared.vectors.checked_vectors import CheckedVectors
 from pentad.shared.vectors.edge_folder import EdgeFolder
 from pentad.shared.vectors.limits import check_name
 from pentad.shared.vectors.points import Hit, Point

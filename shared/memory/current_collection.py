@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from time import monotonic
 
 from pentad.shared.memory.forgotten import FORGOTTEN
-from pentad.shared.vectors.ordering import ordered
-from pentad.shared.vectors.points import Collection, Hit
+from pentad.shared.vectors.points import Collection, Hit, in_rank_order
 from pentad.shared.vectors.selection import Selection, SparseQuery, VectorQuery
 from pentad.shared.vectors.vector_store import Vectors
 
@@ -80,4 +79,4 @@ class CurrentVectors:
 
 def _joined(hits: Sequence[Hit], more: Sequence[Hit], limit: int) -> list[Hit]:
     here = {hit.id for hit in hits}
-    return ordered([*hits, *(hit for hit in more if hit.id not in here)])[:limit]
+    return in_rank_order([*hits, *(hit for hit in more if hit.id not in here)])[:limit]

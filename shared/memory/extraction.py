@@ -12,7 +12,7 @@ from pydantic_core import to_json
 from pentad.contracts.ids import milliseconds
 from pentad.contracts.records import SegmentType
 from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, NodeKind, Support
-from pentad.shared.graph.node_ids import node_id
+from pentad.shared.graph.merging import node_id
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.points import CutTask
 from pentad.shared.owners import Owner

@@ -15,8 +15,7 @@ from pentad.shared.memory.true_times import TrueTimes, details_of, times_of
 from pentad.shared.owners import Owner
 from pentad.shared.segments.anchors import anchor_of
 from pentad.shared.segments.segment import Segment
-from pentad.shared.vectors.naming import collection_name
-from pentad.shared.vectors.points import Detail, KeptPoint, Payload, Point
+from pentad.shared.vectors.points import Detail, KeptPoint, Payload, Point, collection_name
 from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.vectors.vector_store import Vectors
 

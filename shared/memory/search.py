@@ -13,8 +13,7 @@ from pentad.shared.memory.current_collection import CurrentVectors
 from pentad.shared.memory.points import FIRST_OF_TASK, NODE_KIND, SEGMENT_KIND, TASK_KIND
 from pentad.shared.memory.ranking import MemoryRanking, RankedMemories, RankingVectors, question_of, ranked_memories
 from pentad.shared.owners import Owner
-from pentad.shared.vectors.naming import collection_name
-from pentad.shared.vectors.points import Hit, Payload
+from pentad.shared.vectors.points import Hit, Payload, collection_name
 from pentad.shared.vectors.selection import Selection, VectorQuery, Whose
 from pentad.shared.vectors.vector_store import Vectors
 

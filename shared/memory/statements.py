@@ -9,8 +9,7 @@ from pentad.contracts.events import TaskUsage
 from pentad.contracts.ids import ANY_SHARD, milliseconds, shard_in, task_id
 from pentad.contracts.records import Task, TaskRecord
 from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode, NodeKind, Support
-from pentad.shared.graph.merging import merged_edges, merged_nodes
-from pentad.shared.graph.node_ids import node_id
+from pentad.shared.graph.merging import merged_edges, merged_nodes, node_id
 from pentad.shared.owners import Owner
 from pentad.shared.segments.anchors import anchor_text
 from pentad.shared.segments.segment import segments_of

@@ -26,7 +26,7 @@ from pentad.shared.memory.child_protocol import (
 )
 from pentad.shared.memory.ranking import FactsCache, MemoryRanking, RankedMemories, ranked_memories
 from pentad.shared.memory.remote_calls import CHILD_CALLS, packed
-from pentad.shared.vectors.kept_payloads import MOST
+from pentad.shared.vectors.payload_cache import MAX_PAYLOADS
 
 if TYPE_CHECKING:
     from pentad.shared.vectors.edge_shards import EdgeShards
@@ -37,7 +37,7 @@ class ChildServing:
 
     def __init__(self, connection: socket.socket, order: ChildOrder) -> None:
         self._connection, self._order = connection, order
-        self._facts = FactsCache(MOST)
+        self._facts = FactsCache(MAX_PAYLOADS)
         self._shards: EdgeShards | None = None
 
     def serve(self) -> None:

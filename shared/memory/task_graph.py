@@ -14,7 +14,7 @@ from typing import Any
 from pentad.contracts.ids import is_identifier, milliseconds
 from pentad.contracts.records import SegmentType
 from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, NodeKind, Support
-from pentad.shared.graph.node_ids import node_id
+from pentad.shared.graph.merging import node_id
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.facts import SEARCHED_IMPORTANCE, notes_in, stated_facts
 from pentad.shared.memory.points import CutTask

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pentad.shared.errors import MemoryOutageError, SettingsError
-from pentad.shared.vectors.checked import CheckedVectors
+from pentad.shared.vectors.checked_vectors import CheckedVectors
 
 if TYPE_CHECKING:
     from pentad.shared.vectors.edge_shards import EdgeShards

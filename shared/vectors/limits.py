@@ -25,11 +25,11 @@ _MOST_TERMS = 8192
 """Of one sparse vector."""
 _MOST_NAMED = 1000
 """Values of one condition of a selection."""
-_MOST_WORD = 512
+_MOST_WORD_CHARS = 512
 """Characters of a kind, type, task, session or anchor."""
 _U32 = 1 << 32
 _I64 = 1 << 63
-_LARGEST = 1e30
+_MAX_NUMBER = 1e30
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -149,8 +149,8 @@ def _size(kept: Payload, identifier: str) -> int:
 
 
 def _check_word(word: str) -> None:
-    if not 1 <= len(word) <= _MOST_WORD or not word.isprintable():
-        raise MemoryRefusedError(f"{word[:64]!r}: 1 to {_MOST_WORD} printable characters are wanted")
+    if not 1 <= len(word) <= _MOST_WORD_CHARS or not word.isprintable():
+        raise MemoryRefusedError(f"{word[:64]!r}: 1 to {_MOST_WORD_CHARS} printable characters are wanted")
 
 
 def _check_dense(vector: tuple[float, ...], dimensions: int, where: str) -> None:
@@ -174,7 +174,7 @@ def _check_sparse(vector: SparseVector, where: str) -> None:
 
 
 def _check_numbers(numbers: Sequence[float], where: str) -> None:
-    if math.hypot(*numbers) <= _LARGEST:  # of nearly all: then each of them is in bounds, and a number
+    if math.hypot(*numbers) <= _MAX_NUMBER:  # of nearly all: then each of them is in bounds, and a number
         return
-    if not math.isfinite(sum(numbers)) or not -_LARGEST <= min(numbers) <= max(numbers) <= _LARGEST:
+    if not math.isfinite(sum(numbers)) or not -_MAX_NUMBER <= min(numbers) <= max(numbers) <= _MAX_NUMBER:
         raise MemoryRefusedError(f"{where} has a vector with numbers that are none, or are too large")

@@ -2,16 +2,17 @@
 
 import math
 from collections.abc import Sequence
+from json import JSONDecodeError
 from typing import Any
 
 from qdrant_client import AsyncQdrantClient
 from qdrant_client import models as qdrant
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from pentad.shared.errors import MemoryRefusedError, PentadError
-from pentad.shared.vectors import qdrant_words as words
+from pentad.shared.errors import MemoryOutageError, MemoryRefusedError, PentadError
+from pentad.shared.vectors import qdrant_requests as requests
 from pentad.shared.vectors.limits import MOST_TENANTS, check_tenants
 from pentad.shared.vectors.points import Collection, Dense, Hit, KeptPoint, Point, PointPage
-from pentad.shared.vectors.qdrant_failures import failure as pentad_error
 from pentad.shared.vectors.selection import Selection, VectorQuery
 
 _CONNECTIONS = 64
@@ -43,7 +44,7 @@ class QdrantCalls:
         if there != dimensions:
             raise MemoryRefusedError(f"the collection {name} has vectors of {there} numbers, not {dimensions}")
         if self._has_indexes:
-            for field, schema in words.indexes().items():
+            for field, schema in requests.indexes().items():
                 await self._client.create_payload_index(name, field, field_schema=schema, wait=True)
 
     async def switch(self, alias: str, name: str) -> None:
@@ -69,29 +70,33 @@ class QdrantCalls:
         await self._client.delete_collection(name)
 
     async def upsert(self, collection: str, points: Sequence[Point]) -> None:
-        await self._client.upsert(collection, words.points(points), wait=True)
+        await self._client.upsert(collection, requests.points(points), wait=True)
 
     async def search(self, collection: str, queries: Sequence[VectorQuery]) -> list[list[Hit]]:
-        found = await self._client.query_batch_points(collection, requests=[words.request(query) for query in queries])
-        return [words.hits(response) for response in found]
+        found = await self._client.query_batch_points(
+            collection, requests=[requests.request(query) for query in queries]
+        )
+        return [requests.hits(response) for response in found]
 
     async def scroll(self, collection: str, selection: Selection, limit: int, cursor: str | None) -> PointPage:
-        chosen = words.where(selection)
+        chosen = requests.selection_filter(selection)
         records, after = await self._client.scroll(collection, scroll_filter=chosen, limit=limit, offset=cursor)
-        return PointPage(words.kept(records), None if after is None else str(after))
+        return PointPage(requests.decoded_points(records), None if after is None else str(after))
 
     async def get(self, collection: str, selection: Selection) -> list[KeptPoint]:
         return (await self.scroll(collection, selection, max(1, len(selection.ids or ())), None)).points
 
     async def count(self, collection: str, selection: Selection) -> int:
-        return (await self._client.count(collection, count_filter=words.where(selection), exact=True)).count
+        return (
+            await self._client.count(collection, count_filter=requests.selection_filter(selection), exact=True)
+        ).count
 
     async def tenants(self, collection: str) -> list[str]:
         found = await self._client.facet(collection, "tenant", limit=MOST_TENANTS + 1, exact=True)
         return check_tenants(str(hit.value) for hit in found.hits if hit.count)
 
     async def delete(self, collection: str, selection: Selection) -> None:
-        meant = qdrant.FilterSelector(filter=words.where(selection))
+        meant = qdrant.FilterSelector(filter=requests.selection_filter(selection))
         await self._client.delete(collection, points_selector=meant, wait=True)
 
     async def aclose(self) -> None:
@@ -102,7 +107,7 @@ class QdrantCalls:
         return pentad_error(error, self._place)
 
     async def _create(self, name: str, dimensions: int) -> None:
-        dense, sparse = words.dense_config(dimensions), words.sparse_config()
+        dense, sparse = requests.dense_config(dimensions), requests.sparse_config()
         try:
             await self._client.create_collection(name, vectors_config=dense, sparse_vectors_config=sparse)
         except Exception:
@@ -114,3 +119,38 @@ def _dimensions(there: qdrant.CollectionInfo) -> int:
     """Of a collection's vectors; 0 when it is none of ours."""
     vectors = there.config.params.vectors
     return int(getattr(vectors.get(Dense.TEXT.value), "size", 0)) if isinstance(vectors, dict) else 0
+
+
+_MOST_ERROR_CHARS = 300
+"""Characters of the server's own text."""
+_RETRYABLE_STATUSES = frozenset({408, 409, 429})
+_UNAUTHORIZED_STATUSES = frozenset({401, 403})
+
+
+def pentad_error(error: Exception, place: str) -> PentadError:
+    """The error that this one means. ``place``: the server's address, without anything secret."""
+    if isinstance(error, PentadError):
+        return error
+    if isinstance(error, UnexpectedResponse):
+        return _response_error(error, place)
+    if isinstance(error, ResponseHandlingException):
+        return MemoryOutageError(f"Qdrant at {place} cannot be reached: {error.source!r}; check QDRANT_URL")
+    if isinstance(error, JSONDecodeError):
+        return MemoryOutageError(f"what answers at {place} is no Qdrant: check QDRANT_URL")
+    if isinstance(error, ValueError):  # the client itself refuses, as the server would
+        return MemoryRefusedError(f"Qdrant refuses this: {_shortened(str(error))}")
+    return MemoryOutageError(f"Qdrant at {place} fails: {_shortened(repr(error))}")
+
+
+def _response_error(error: UnexpectedResponse, place: str) -> PentadError:
+    status = error.status_code or 0
+    if status in _UNAUTHORIZED_STATUSES:
+        return MemoryOutageError(f"Qdrant at {place} does not accept our key ({status}): check QDRANT_API_KEY")
+    said = f"Qdrant at {place} answered {status}: {_shortened(error.content.decode('utf-8', 'replace'))}"
+    if 400 <= status < 500 and status not in _RETRYABLE_STATUSES:
+        return MemoryRefusedError(said)
+    return MemoryOutageError(f"{said}; try again later")
+
+
+def _shortened(text: str) -> str:
+    return " ".join(text.split())[:_MOST_ERROR_CHARS]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pentad.shared.errors import MemoryOutageError, SettingsError
-from pentad.shared.vectors.checked import CheckedVectors
+from pentad.shared.vectors.checked_vectors import CheckedVectors
 from pentad.shared.vectors.points import Hit, Point
 from pentad.shared.vectors.selection import VectorQuery
 

@@ -11,8 +11,7 @@ from pentad.shared.models.embeddings import EmbeddingModel
 from pentad.shared.owners import Owner
 from pentad.shared.recall.questions import read_question
 from pentad.shared.vectors.limits import MOST_POINTS
-from pentad.shared.vectors.naming import collection_name
-from pentad.shared.vectors.points import Dense, Sparse
+from pentad.shared.vectors.points import Dense, Sparse, collection_name
 from pentad.shared.vectors.selection import DenseQuery, Selection, SparseQuery, VectorQuery
 from pentad.shared.vectors.vector_store import Vectors
 from tests.evaluation.conversations import AskedQuestion, RecordedConversation, RecordedTask

@@ -24,7 +24,7 @@ from pentad.shared.models.ports import ModelFailed
 from pentad.shared.owners import Owner
 from pentad.shared.presence.memory_waits import memory_wait
 from pentad.shared.store.store import Store
-from pentad.shared.vectors.naming import collection_name
+from pentad.shared.vectors.points import collection_name
 from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.vectors.vector_store import Vectors
 

@@ -16,8 +16,7 @@ from pentad.shared.embedder.vectors import Requester
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import BareEdge, EdgeType, MemoryEdge, MemoryNode, Metadata
-from pentad.shared.graph.merging import bare_of
-from pentad.shared.graph.node_ids import node_id
+from pentad.shared.graph.merging import bare_of, node_id
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.forgetting import ask_to_remember
 from pentad.shared.memory.forgotten import node_note_id, noted_nodes, remove_notes

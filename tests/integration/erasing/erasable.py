@@ -19,7 +19,6 @@ from pentad.services.gateway.memory.knowledge import Knowledge
 from pentad.services.gateway.memory.memories import Memories
 from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.embedder.embedder import HashingEmbedder
-from pentad.shared.graph.exporting import exported
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import SessionKeys, TaskKeys, task_index
 from pentad.shared.memory.walks import HitWalks
@@ -30,6 +29,7 @@ from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.work.entry import Entry
 from tests.integration.handlers.flow import SESSION, Flow, answer
+from tests.support.graph_export import exported
 
 END_S = 0.3
 """How long a task has to end here."""

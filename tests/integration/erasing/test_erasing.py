@@ -8,13 +8,13 @@ from pydantic_core import to_json
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.streams import DEAD, INBOUND_DEAD, SESSION_WAKE
 from pentad.services.gateway.edge.problems import ProblemError
-from pentad.shared.graph.exporting import exported
 from pentad.shared.keys import SessionKeys, TaskKeys, load, places
 from pentad.shared.memory.forgotten_notes import keep_handed_over, put_back
 from pentad.shared.memory.statements import STATEMENT_LABEL, statement, statement_id
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
 from tests.integration.erasing.erasable import Erasable
+from tests.support.graph_export import exported
 
 AT = "2026-01-02T03:04:05.000Z"
 OTHER = SessionKeys(0, "default", "s2")

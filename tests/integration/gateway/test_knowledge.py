@@ -16,7 +16,7 @@ from pentad.errors import Refused
 from pentad.services.archiver.memory_server import MemoryServer
 from pentad.services.gateway.app import GatewayService
 from pentad.shared.graph.knowledge import EdgeType, Metadata, NodeKind
-from pentad.shared.graph.node_ids import edge_id
+from pentad.shared.graph.merging import edge_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.owners import Owner
 from pentad.shared.settings import Settings

@@ -15,9 +15,8 @@ from pentad.errors import Refused
 from pentad.services.archiver.memory_server import MemoryServer
 from pentad.services.gateway.app import GatewayService
 from pentad.shared.errors import MemoryOutageError
-from pentad.shared.graph.exporting import exported
 from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode
-from pentad.shared.graph.node_ids import edge_id
+from pentad.shared.graph.merging import edge_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.memory.archiver_client import ArchiverGraph, ArchiverVectors
 from pentad.shared.memory.child_vectors import ChildVectors
@@ -26,6 +25,7 @@ from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import running
 from tests.integration.memory.remembered import everything
 from tests.integration.memory.serving import serving
+from tests.support.graph_export import exported
 from tests.support.waiting import PATIENCE_S
 
 US, THEM = ({"authorization": f"Bearer {key}"} for key in ("us-key", "them-key"))

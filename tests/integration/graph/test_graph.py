@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
-from pentad.shared.graph.exporting import exported, line_of
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import BareEdge, EdgeType, Metadata, NodeKind, Tally, WalkedEdge
 from pentad.shared.graph.merging import bare_of, in_order, merged_edges, merged_nodes
 from pentad.shared.graph.metadata import metadata_text
 from pentad.shared.owners import Owner
+from tests.support.graph_export import exported, line_of
 from tests.support.graph_maker import edge, node, support
 
 TOLD = [None, *(Metadata(f'{{"k":"{text}"}}', at) for at in (1, 2) for text in ("a", "é", "～", "🐈", ""))]

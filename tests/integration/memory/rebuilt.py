@@ -22,7 +22,6 @@ from pentad.services.gateway.domain.episode import read_episode
 from pentad.services.gateway.memory.knowledge import Knowledge
 from pentad.services.gateway.memory.statements import Episodes, KnowledgeEdits
 from pentad.shared.embedder.embedder import HashingEmbedder
-from pentad.shared.graph.exporting import exported
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.current_collection import adopt_current
@@ -36,6 +35,7 @@ from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.work.entry import Entry
 from tests.integration.memory.remembered import AT
+from tests.support.graph_export import exported
 from tests.support.remembering import COLLECTION
 
 _STEPS = 200

@@ -7,7 +7,6 @@ import pytest
 
 from pentad.contracts.records import TranscriptMeta
 from pentad.shared.actors.transcript import entry
-from pentad.shared.graph.exporting import exported
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import MemoryNode, NodeKind
 from pentad.shared.graph.sqlite_graph import SqliteGraph
@@ -17,6 +16,7 @@ from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from tests.integration.memory.learned import DyingGraph, learning, told
 from tests.integration.memory.remembered import AT, everything
+from tests.support.graph_export import exported
 from tests.support.remembering import COLLECTION, MODEL
 
 CAT = "my cat is called Ada"

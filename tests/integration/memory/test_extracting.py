@@ -16,9 +16,8 @@ from pentad.services.archiver.handlers import Archiving
 from pentad.services.archiver.near_nodes import NearNodes
 from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.errors import MemoryOutageError, OutageError, PoisonError
-from pentad.shared.graph.exporting import exported
 from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode, NodeKind, Tally
-from pentad.shared.graph.node_ids import node_id
+from pentad.shared.graph.merging import node_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.forgetting import Forgetter
@@ -37,6 +36,7 @@ from pentad.shared.vectors.points import Point
 from pentad.shared.work.entry import Entry
 from tests.integration.memory.dying import Dying
 from tests.integration.memory.remembered import TASK, end, everything
+from tests.support.graph_export import exported
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.replies import Reply, cut, fail, say
 

@@ -11,7 +11,7 @@ from pentad.services.gateway.domain.forget_request import read_forgetting
 from pentad.services.gateway.memory.forgetting import Forgetting
 from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, NodeKind, Support
-from pentad.shared.graph.node_ids import node_id
+from pentad.shared.graph.merging import node_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.memory.forgotten import forgotten_of
 from pentad.shared.owners import Owner

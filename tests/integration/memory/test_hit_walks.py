@@ -16,7 +16,7 @@ from pentad.shared.embedder.vectors import Requester
 from pentad.shared.errors import MemoryOutageError
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, Metadata, NodeKind, Support
-from pentad.shared.graph.node_ids import node_id
+from pentad.shared.graph.merging import node_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.memory.nodes import NodePointWriter, stored_metadata
 from pentad.shared.memory.points import cut_task

@@ -11,7 +11,7 @@ from pentad.services.archiver import rebuilding
 from pentad.shared.actors.transcript import entry
 from pentad.shared.errors import MemoryOutageError
 from pentad.shared.graph.knowledge import NodeKind
-from pentad.shared.graph.node_ids import node_id
+from pentad.shared.graph.merging import node_id
 from pentad.shared.keys import FORGOTTEN_NOTES, MEMORY_REBUILD_LEASE, TaskKeys
 from pentad.shared.memory.forgotten import FORGOTTEN, forgotten_of, write_notes
 from pentad.shared.memory.forgotten_notes import keep_all, keep_handed_over

@@ -22,8 +22,7 @@ from pentad.shared.memory.search import MemoryQuestion, MemorySearch
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
-from pentad.shared.vectors.naming import collection_name
-from pentad.shared.vectors.points import KeptPoint
+from pentad.shared.vectors.points import KeptPoint, collection_name
 from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.work.entry import Entry
 from tests.integration.memory.remembered import TASK, end, remembering, woken

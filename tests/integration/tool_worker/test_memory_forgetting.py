@@ -13,7 +13,7 @@ from pentad.services.tool_worker.builtins.memory_forgetting import OwnMemories, 
 from pentad.services.tool_worker.invocation import ToolInvocation
 from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.graph.knowledge import MemoryNode, NodeKind, Support
-from pentad.shared.graph.node_ids import node_id
+from pentad.shared.graph.merging import node_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.forgetting import Forgetter

@@ -6,7 +6,7 @@ import pytest
 
 from pentad.shared.graph.graph_limits import check_edges, check_nodes
 from pentad.shared.graph.knowledge import EdgeType, NodeKind
-from pentad.shared.graph.node_ids import node_id
+from pentad.shared.graph.merging import node_id
 from pentad.shared.memory.extraction import (
     MOST_EDGES,
     MOST_NODES,

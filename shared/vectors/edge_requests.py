@@ -1,17 +1,76 @@
-"""Our points, selections and queries in the words of qdrant-edge, and back."""
+"""Our points, selections and queries as requests of qdrant-edge, and its records as our points.
 
-from collections.abc import Sequence
+A condition that all points of a collection meet is left out of its searches. Conditions cost a search up to ten times
+what the rest of it costs (docs/decisions/0022): each point that shares a word with the question is looked up in two
+indexes, twice. Most embedded memories belong to one tenant.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
 import qdrant_edge as edge
 
+from pentad.shared.immutable import immutable
 from pentad.shared.owners import NOBODY, Owner
-from pentad.shared.vectors.edge_owners import UNKNOWN, Met, PresentOwners
-from pentad.shared.vectors.ordering import score_of
-from pentad.shared.vectors.points import Dense, KeptPoint, Point, Sparse
+from pentad.shared.vectors.points import (
+    KEYWORD_FIELDS,
+    NUMBER_FIELDS,
+    Dense,
+    KeptPoint,
+    Point,
+    Sparse,
+    decode_payload,
+    encode_payload,
+    rounded_score,
+)
 from pentad.shared.vectors.selection import DenseQuery, Selection, VectorQuery, Whose
-from pentad.shared.vectors.stored_payload import KEYWORDS, NUMBERS, from_stored, to_stored
+
+MAX_PRESENT_OWNERS = 1_000
+"""Tenants, and holders of memories, that are kept: of a collection with more nothing is left out."""
+
+
+@immutable
+class MetConditions:
+    """Which conditions of a selection all points meet."""
+
+    tenant: bool = False
+    user: bool = False
+
+
+NO_CONDITION_MET = MetConditions()
+
+
+class PresentOwners:
+    """The owners of a collection's points, and maybe of some that were removed. Whoever writes points says so first.
+
+    ``values``: tells up to so many values that a field of the points has; None when it cannot.
+    """
+
+    def __init__(self, values: Callable[[str, int], list[str] | None]) -> None:
+        tenants, users = values("tenant", MAX_PRESENT_OWNERS + 1), values("user", MAX_PRESENT_OWNERS + 1)
+        self._known = tenants is not None and users is not None
+        self._tenants, self._users = set(tenants or ()), set(users or ())
+
+    def add(self, owners: Iterable[Owner]) -> None:
+        """Points of these are written."""
+        for owner in owners:
+            if len(self._tenants) <= MAX_PRESENT_OWNERS:
+                self._tenants.add(owner.tenant)
+            if len(self._users) <= MAX_PRESENT_OWNERS:
+                self._users.add(owner.holder or NOBODY)
+
+    def meet(self, selection: Selection) -> MetConditions:
+        """What of a selection's owner no point has to be asked for."""
+        if not self._known:
+            return NO_CONDITION_MET
+        return MetConditions(self._tenants == {selection.owner.tenant}, self._users <= _users_of(selection))
+
+
+def _users_of(selection: Selection) -> set[str]:
+    """The holders whose points a selection names one by one."""
+    owner = selection.owner
+    return {owner.holder or NOBODY} if selection.whose is Whose.OWN else {*owner.holders_seen}
 
 
 def config(dimensions: int) -> edge.EdgeConfig:
@@ -26,7 +85,7 @@ def config(dimensions: int) -> edge.EdgeConfig:
 def indexes() -> list[edge.UpdateOperation]:
     """What a new shard is told to index."""
     words, numbers = edge.PayloadSchemaType.Keyword, edge.PayloadSchemaType.Integer
-    kinds = [(name, words) for name in KEYWORDS] + [(name, numbers) for name in NUMBERS]
+    kinds = [(name, words) for name in KEYWORD_FIELDS] + [(name, numbers) for name in NUMBER_FIELDS]
     return [edge.UpdateOperation.create_field_index(name, kind) for name, kind in kinds]
 
 
@@ -37,15 +96,15 @@ def upsert(points: Sequence[Point]) -> edge.UpdateOperation:
 
 def delete(selection: Selection) -> edge.UpdateOperation:
     """Remove what is selected."""
-    return edge.UpdateOperation.delete_points_by_filter(where(selection))
+    return edge.UpdateOperation.delete_points_by_filter(selection_filter(selection))
 
 
-def where(selection: Selection) -> edge.Filter:
+def selection_filter(selection: Selection) -> edge.Filter:
     """The conditions of a selection; the tenant is always one of them."""
-    return edge.Filter(must=_conditions(selection, UNKNOWN))
+    return edge.Filter(must=_conditions(selection, NO_CONDITION_MET))
 
 
-def _conditions(selection: Selection, met: Met) -> list[Any]:
+def _conditions(selection: Selection, met: MetConditions) -> list[Any]:
     """Those of a selection that not all points meet."""
     owner = selection.owner
     must: list[Any] = [] if met.tenant else [_is("tenant", owner.tenant)]
@@ -62,7 +121,7 @@ def _conditions(selection: Selection, met: Met) -> list[Any]:
     return must
 
 
-def batch(queries: Sequence[VectorQuery], present: PresentOwners) -> edge.QueryBatchRequest:
+def query_batch(queries: Sequence[VectorQuery], present: PresentOwners) -> edge.QueryBatchRequest:
     """All queries in one request; what points keep is read apart, once.
 
     Who reads the hits leaves out what a query does not mean.
@@ -70,7 +129,7 @@ def batch(queries: Sequence[VectorQuery], present: PresentOwners) -> edge.QueryB
     return edge.QueryBatchRequest([_request(query, present) for query in queries])
 
 
-def of_all(dimensions: int) -> edge.QueryBatchRequest:
+def probe_of_all(dimensions: int) -> edge.QueryBatchRequest:
     """Queries that read the vectors and the words of all points: of each kind the best one."""
     some = edge.Query.Nearest([1.0] + [0.0] * (dimensions - 1), Dense.TEXT.value)
     word = edge.Query.Nearest(edge.SparseVector([1], [1.0]), Sparse.WORDS.value)
@@ -79,7 +138,7 @@ def of_all(dimensions: int) -> edge.QueryBatchRequest:
 
 def scores(found: Sequence[Any]) -> dict[str, float]:
     """The points that a query has found, with their scores."""
-    return {str(point.id): score_of(point.score) for point in found}
+    return {str(point.id): rounded_score(point.score) for point in found}
 
 
 def point_ids(ids: Sequence[str]) -> list[Any]:
@@ -87,9 +146,9 @@ def point_ids(ids: Sequence[str]) -> list[Any]:
     return [UUID(identifier) for identifier in ids]
 
 
-def kept(records: Sequence[Any]) -> list[KeptPoint]:
+def decoded_points(records: Sequence[Any]) -> list[KeptPoint]:
     """Points that were read."""
-    return [KeptPoint(str(record.id), from_stored(str(record.id), record.payload)) for record in records]
+    return [KeptPoint(str(record.id), decode_payload(str(record.id), record.payload)) for record in records]
 
 
 def _request(query: VectorQuery, present: PresentOwners) -> edge.QueryRequest:
@@ -119,7 +178,7 @@ def _point(point: Point) -> edge.Point:
     vectors: dict[str, Any] = {name.value: vector for name, vector in point.dense.items()}
     for name, terms in point.sparse.items():
         vectors[name.value] = edge.SparseVector(list(terms.indices), list(terms.values))
-    return edge.Point(UUID(point.id), vectors, to_stored(point.payload))
+    return edge.Point(UUID(point.id), vectors, encode_payload(point.payload))
 
 
 def _is(key: str, value: str) -> edge.FieldCondition:

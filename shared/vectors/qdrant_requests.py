@@ -6,10 +6,20 @@ from typing import Any
 from qdrant_client import models as qdrant
 
 from pentad.shared.owners import NOBODY
-from pentad.shared.vectors.ordering import ordered, score_of
-from pentad.shared.vectors.points import Dense, Hit, KeptPoint, Point, Sparse
+from pentad.shared.vectors.points import (
+    KEYWORD_FIELDS,
+    NUMBER_FIELDS,
+    Dense,
+    Hit,
+    KeptPoint,
+    Point,
+    Sparse,
+    decode_payload,
+    encode_payload,
+    in_rank_order,
+    rounded_score,
+)
 from pentad.shared.vectors.selection import DenseQuery, Selection, VectorQuery, Whose
-from pentad.shared.vectors.stored_payload import KEYWORDS, NUMBERS, from_stored, to_stored
 
 
 def dense_config(dimensions: int) -> dict[str, qdrant.VectorParams]:
@@ -24,13 +34,13 @@ def sparse_config() -> dict[str, qdrant.SparseVectorParams]:
 
 def indexes() -> dict[str, Any]:
     """What the server is told to index. It keeps a tenant's points together."""
-    words, tenant = qdrant.PayloadSchemaType.KEYWORD, KEYWORDS[0]
+    words, tenant = qdrant.PayloadSchemaType.KEYWORD, KEYWORD_FIELDS[0]
     together = qdrant.KeywordIndexParams(type=qdrant.KeywordIndexType.KEYWORD, is_tenant=True)
-    plain = dict.fromkeys(KEYWORDS, words) | dict.fromkeys(NUMBERS, qdrant.PayloadSchemaType.INTEGER)
+    plain = dict.fromkeys(KEYWORD_FIELDS, words) | dict.fromkeys(NUMBER_FIELDS, qdrant.PayloadSchemaType.INTEGER)
     return plain | {tenant: together}
 
 
-def where(selection: Selection) -> qdrant.Filter:
+def selection_filter(selection: Selection) -> qdrant.Filter:
     """The conditions of a selection; the tenant is always one of them."""
     owner = selection.owner
     must: list[Any] = [_is("tenant", owner.tenant)]
@@ -50,29 +60,31 @@ def where(selection: Selection) -> qdrant.Filter:
 
 def points(given: Sequence[Point]) -> list[qdrant.PointStruct]:
     """Points to write."""
-    return [qdrant.PointStruct(id=p.id, vector=_vectors(p), payload=to_stored(p.payload)) for p in given]
+    return [qdrant.PointStruct(id=p.id, vector=_vectors(p), payload=encode_payload(p.payload)) for p in given]
 
 
 def request(query: VectorQuery) -> qdrant.QueryRequest:
     """A query; rare terms are told from common ones by what its owner sees."""
-    chosen, using, limit = where(query.selection), query.using.value, query.limit
+    chosen, using, limit = selection_filter(query.selection), query.using.value, query.limit
     if isinstance(query, DenseQuery):
         nearest = list(query.vector)
         return qdrant.QueryRequest(query=nearest, using=using, filter=chosen, limit=limit, with_payload=True)
     terms = qdrant.SparseVector(indices=list(query.vector.indices), values=list(query.vector.values))
-    corpus = qdrant.IdfCorpusParams(corpus=where(Selection(query.selection.owner)))
+    corpus = qdrant.IdfCorpusParams(corpus=selection_filter(Selection(query.selection.owner)))
     params = qdrant.SearchParams(idf=corpus)
     return qdrant.QueryRequest(query=terms, using=using, filter=chosen, limit=limit, with_payload=True, params=params)
 
 
 def hits(found: qdrant.QueryResponse) -> list[Hit]:
     """What a query has found."""
-    return ordered(Hit(str(p.id), score_of(p.score), from_stored(str(p.id), p.payload)) for p in found.points)
+    return in_rank_order(
+        Hit(str(p.id), rounded_score(p.score), decode_payload(str(p.id), p.payload)) for p in found.points
+    )
 
 
-def kept(records: Sequence[Any]) -> list[KeptPoint]:
+def decoded_points(records: Sequence[Any]) -> list[KeptPoint]:
     """Points that were read."""
-    return [KeptPoint(str(record.id), from_stored(str(record.id), record.payload)) for record in records]
+    return [KeptPoint(str(record.id), decode_payload(str(record.id), record.payload)) for record in records]
 
 
 def _vectors(point: Point) -> Any:

@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable
 
 from pentad.shared.vectors.points import Payload
 
-MOST = 32_768
+MAX_PAYLOADS = 32_768
 """Points; the oldest go first. One takes some two kilobytes."""
 
 
-class KeptPayloads:
+class PayloadCache:
     """Of one collection, by the points' ids. Whoever writes to the store says so here first."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_PAYLOADS) -> None:
         self._most = most
         self._kept: dict[str, Payload] = {}
 
