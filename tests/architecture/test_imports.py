@@ -53,7 +53,7 @@ PLANTED: list[tuple[str, str, set[str]]] = [
     ),
     ("services/gateway/newcomer.py", "", {"gateway"}),
     ("shared/segments/segment.py", "import pentad.shared.recall.terms", {"shared", "cycles"}),
-    ("shared/recall/terms.py", "from snowballstemmer import stemmer", {"homes"}),
+    ("shared/recall/cues.py", "from snowballstemmer import stemmer", {"homes"}),
 ]
 """A file, what is added to it, and the ids of the contracts that it breaks."""
 
