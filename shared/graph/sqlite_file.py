@@ -16,14 +16,17 @@ from pentad.shared.passing_failures import want_of_room
 
 
 class GraphFileLock:
-    """SQLite itself lets several processes write, but not from several machines: one archiver has the file."""
+    """The lock of the graph's file: one archiver has it. It ends with its process, however that ends.
+
+    SQLite itself lets several processes write, but not from several machines.
+    """
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self._handle: int | None = None
 
     def acquire(self) -> None:
-        """Raises ``MemoryTakenError`` while another process has it. Safe to call twice."""
+        """Take the lock. Raises ``MemoryTakenError`` while another process has it. Safe to call twice."""
         if self._handle is not None:
             return
         try:
@@ -42,7 +45,7 @@ class GraphFileLock:
         self._handle = handle
 
     def release(self) -> None:
-        """Let another process have it. Safe to call twice."""
+        """Release the lock. Safe to call twice."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
@@ -51,16 +54,19 @@ class GraphFileLock:
 T = TypeVar("T")
 
 _BUSY_S = 5.0
-"""How long a write waits for the one of another process."""
+"""Seconds that a write waits for the write of another process."""
 _MOST_WAITING = 256
 _LOOK_S = 0.01
 _NO_DATABASE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
-"""What SQLite says of a file that is damaged; its other errors are of what was to be written."""
+"""SQLite's error codes for a damaged file; its other errors are about what was to be written."""
 _SETTINGS = ("synchronous=NORMAL", "foreign_keys=ON", "cache_size=-32768")
 
 
 class SqliteThread:
-    """Does one thing after the other. ``timeout_s`` bounds each, waiting included; what takes longer is interrupted."""
+    """Runs one call after the other in a thread.
+
+    ``timeout_s`` bounds each call, waiting included; a call that takes longer is interrupted.
+    """
 
     def __init__(self, file: Path, name: str, timeout_s: float) -> None:
         self._file, self._timeout_s = file, timeout_s
@@ -70,7 +76,7 @@ class SqliteThread:
         self._waiting = 0
 
     async def do(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do this in the thread. Raises ``MemoryOutageError``, and ``MemoryDamagedError`` for a file that is none."""
+        """Run work in the thread. Raises ``MemoryOutageError``; ``MemoryDamagedError`` for a damaged file."""
         if self._thread is None:
             raise MemoryOutageError(f"the graph in {self._file} is closed")
         if self._waiting >= _MOST_WAITING:
@@ -91,7 +97,7 @@ class SqliteThread:
             self._waiting -= 1
 
     def check_room(self) -> None:
-        """Raises ``MemoryOutageError`` while the file's disk has no room."""
+        """Raise ``MemoryOutageError`` while the file's disk has no room."""
         try:
             wanting = want_of_room(self._file.parent)
         except OSError as error:
@@ -100,7 +106,7 @@ class SqliteThread:
             raise MemoryOutageError(wanting)
 
     async def disconnect(self, then: Callable[[], T]) -> T:
-        """Cut off what is at work, close the file, and do this before anything opens it again."""
+        """Interrupt running work, close the file, and run ``then`` before anything opens it again."""
         if self._thread is None:
             raise MemoryOutageError(f"the graph in {self._file} is closed")
         if self._wire is not None:
@@ -115,7 +121,7 @@ class SqliteThread:
         return await asyncio.get_running_loop().run_in_executor(self._thread, closed)
 
     async def aclose(self) -> None:
-        """Finish what was begun and close the file. Safe to call twice."""
+        """Finish pending work and close the file. Safe to call twice."""
         thread, self._thread = self._thread, None
         if thread is not None:
             await asyncio.get_running_loop().run_in_executor(thread, self._close)
@@ -138,7 +144,8 @@ class SqliteThread:
             self._at_work = None
 
     def _opened(self) -> sqlite3.Connection:
-        """WAL: readers and the one writer do not wait for each other. Commits are not synchronised one by one."""
+        """Return the connection. With WAL, readers and the writer do not wait for each other; commits are not synced
+        singly."""
         if self._wire is None:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             wire = sqlite3.connect(self._file, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
@@ -153,7 +160,7 @@ class SqliteThread:
         return self._wire
 
     def _interrupt(self, mine: object) -> None:
-        """End this call where it is the one at work."""
+        """Interrupt this call where it is the one that runs."""
         wire = self._wire
         if wire is not None and self._at_work is mine:
             with suppress(sqlite3.ProgrammingError):  # closed meanwhile
@@ -166,7 +173,7 @@ class SqliteThread:
 
 
 def _write_ahead(wire: sqlite3.Connection) -> None:
-    """Switch to WAL. Of two processes that open a new file, SQLite refuses one at once, whatever its time-out."""
+    """Switch to WAL. When two processes open a new file, SQLite refuses one at once, despite its timeout."""
     until = time.monotonic() + _BUSY_S
     while True:
         try:

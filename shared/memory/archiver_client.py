@@ -15,7 +15,7 @@ from pentad.shared import metrics
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError, OutageError
 from pentad.shared.graph.graph_limits import check_found, check_ids
 from pentad.shared.graph.knowledge import BareEdge, EdgeType, MemoryEdge, MemoryNode, Tally, WalkedEdge
-from pentad.shared.graph.merging import bare_of
+from pentad.shared.graph.merging import without_supports
 from pentad.shared.memory.ranking import MemoryRanking, RankedMemories
 from pentad.shared.memory.remote_calls import (
     GRAPH_CALLS,
@@ -221,7 +221,7 @@ class ArchiverGraph:
         except MemoryRefusedError:  # an archiver of an earlier version refuses what it does not know
             check_found(limit)
             edges = await self.edges(owner, ids, _MAX_FALLBACK_EDGES)
-            return [bare_of(edge) for edge in edges if _is_between(edge, ids, types, as_of)][:limit]
+            return [without_supports(edge) for edge in edges if _is_between(edge, ids, types, as_of)][:limit]
         return found
 
     async def named(self, owner: Owner, names: Sequence[str]) -> list[MemoryNode]:

@@ -14,7 +14,7 @@ from pentad.shared.memory.mentions import mentions_in, most_asked, name_terms
 from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND, TASK_KIND, facts_of, sparse, words_kept
 from pentad.shared.memory.true_times import untrue_among
 from pentad.shared.owners import Owner
-from pentad.shared.recall.fusion import FoundSegments, PartWeights, RankedSegment, fused, most_of, weights_for
+from pentad.shared.recall.fusion import FoundSegments, PartWeights, RankedSegment, fused, highest_sum, weights_for
 from pentad.shared.recall.indexed_segments import SegmentFacts
 from pentad.shared.recall.name_paths import connected, names_to_follow
 from pentad.shared.recall.newer_first import newer_first
@@ -95,7 +95,7 @@ def ranked_memories(
                 facts.pop(name, None)
             ranked = fused(question, found.with_graph(graph), facts, weights, moment, ranked)
     texts = {each.id: payloads[each.id].text for each in ranked}
-    return without_duplicates(newer_first(ranked, facts, texts, most_of(question, weights)), payloads, asked.limit)
+    return without_duplicates(newer_first(ranked, facts, texts, highest_sum(question, weights)), payloads, asked.limit)
 
 
 def _selections(asked: MemoryRanking) -> list[Selection]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import EdgeType, MemoryNode, NodeKind, WalkedEdge
-from pentad.shared.graph.traversal import STRATEGIES, Reached, Walk, way_of
+from pentad.shared.graph.traversal import STRATEGIES, Reached, Walk, path_to
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.nodes import metadata_detail, true_times
 from pentad.shared.memory.points import NODE_KIND
@@ -91,7 +91,7 @@ class HitWalks:
         reached = await STRATEGIES[choice.strategy](self._graph, list(starts), walk)
         nodes = {node.id: node for node in await self._graph.nodes(owner, [each.id for each in reached])}
         times = await true_times(self._graph, list(nodes.values()))
-        scores, ways = scores_of(reached, starts), {each.id: way_of(each) for each in reached}
+        scores, ways = scores_of(reached, starts), {each.id: path_to(each) for each in reached}
         counts = [node for node in nodes.values() if _counts(times[node.id], asked)]
         known = {hit.id for hit in hits}
         more = [

@@ -1,4 +1,4 @@
-"""What the wording of a text tells: whether it asks something, names a time, and how much it matters. Pure.
+"""The wording of a text as evidence: whether it asks something, names a time, and how much it matters. Pure.
 
 These are rules for English and Chinese, used where no model has judged. The figures are few and round: what people say
 about themselves, or want remembered, outweighs what a model answers; questions and small talk come last.
@@ -12,7 +12,7 @@ from pentad.shared.recall.proper_names import NamesInText
 from pentad.shared.segments.segment import Segment
 
 MOST_CHARS = 1_000
-"""Of a text, the first and last are looked at."""
+"""Characters at the beginning and at the end of a text that are searched."""
 _ASKS = re.compile(r"[?？]|[吗呢][。！]?\s*$")
 _ENDS_ASKING = re.compile(r"(?:[?？]|[吗呢][。！]?)[\s\"'”’]*$")
 _TIME = re.compile(
@@ -30,22 +30,22 @@ _WHEN = re.compile(
 
 
 def asks(text: str) -> bool:
-    """Whether there is a question in it."""
+    """Whether a text contains a question."""
     return _ASKS.search(_searched_part(text)) is not None
 
 
 def ends_asking(text: str) -> bool:
-    """Whether a question is the last that it says."""
+    """Whether a text ends with a question."""
     return _ENDS_ASKING.search(text[-MOST_CHARS:]) is not None
 
 
 def names_time(text: str) -> bool:
-    """Whether it says when something happens."""
+    """Whether a text says when something happens."""
     return _TIME.search(_searched_part(text)) is not None
 
 
 def asks_when(text: str) -> bool:
-    """Whether it asks when something happens."""
+    """Whether a text asks when something happens."""
     return _WHEN.search(_searched_part(text)) is not None
 
 
@@ -61,11 +61,12 @@ BASE_IMPORTANCE: Mapping[SegmentType, float] = {
     SegmentType.TOOL_CALL: 0.1,
 }
 WISHED, OF_ONESELF, NAMED, EXACT, ASKED, IDLE = 0.5, 0.2, 0.1, 0.1, -0.2, -0.2
-"""Somebody wants it remembered; says it of himself; it has a name; a time or number; is a question; says little."""
+"""Bonuses of a text that asks to be remembered, is in the first person, has a name, has a time or number; penalties of
+a question and of a text with few words."""
 MIN_IMPORTANCE = 0.05
-"""0 is what says nothing of how much it matters."""
+"""Importance of the least important segment; 0 is reserved for points without an importance."""
 _MIN_TERMS = 2
-"""Words that say something, below which it says little."""
+"""A text with fewer content words says little."""
 _MOST_CHARS = 1_000
 _WISHES = re.compile(
     r"\b(?:remember|(?:do not|don't|never) forget|keep in mind|note (?:that|down))\b|记住|記住|别忘|別忘|不要忘"
@@ -74,7 +75,10 @@ _OF_ONESELF = re.compile(r"\b(?:i|i'm|i've|my|mine|we|we're|our|ours)\b|我|咱"
 
 
 def importance_of(segment: Segment, names: NamesInText, terms: Sequence[int], *, dated: bool) -> float:
-    """0.05 to 1. ``names``, ``terms``: of its text. ``dated``: whether that names a time, see `names_time`."""
+    """Return the importance of a segment, `MIN_IMPORTANCE` to 1.
+
+    ``names`` and ``terms`` are those of its text; ``dated`` says whether the text names a time, see `names_time`.
+    """
     text = segment.text[:_MOST_CHARS].casefold().replace("’", "'")
     found = BASE_IMPORTANCE[segment.anchor.type]
     if segment.anchor.type is SegmentType.USER_MESSAGE:

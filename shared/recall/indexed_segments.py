@@ -14,7 +14,10 @@ from pentad.shared.segments.segment import Segment
 
 
 class WordCache:
-    """Gives the same as `names_of` and `terms_of`. As large as the texts that it was given; threads may share it."""
+    """Caches `names_of` and `terms_of`, so that only new texts of a task that goes on are read.
+
+    It grows with the texts that it is given; threads may share it.
+    """
 
     __slots__ = ("_names", "_terms")
 
@@ -23,14 +26,14 @@ class WordCache:
         self._terms: dict[str, Sequence[int]] = {}
 
     def names(self, text: str) -> NamesInText:
-        """The names in a text."""
+        """Return the names in a text."""
         found = self._names.get(text)
         if found is None:
             found = self._names[text] = names_of(text)
         return found
 
     def terms(self, text: str) -> Sequence[int]:
-        """The words of a text."""
+        """Return the terms of a text."""
         found = self._terms.get(text)
         if found is None:
             found = self._terms[text] = tuple(terms_of(text))
@@ -40,37 +43,38 @@ class WordCache:
 T = TypeVar("T")
 
 AROUND = 1
-"""Segments on each side that say what a segment is about."""
+"""Number of segments on each side that belong to a segment's context."""
 _MONTHS = "january february march april may june july august september october november december".split()
 _DAY_COUNTS = 2
-"""How often the words of a day are counted: most tasks are of one day, and say other words many times."""
+"""How often the words of a date are counted: most tasks are of one day, and say other words many times."""
 
 
 @immutable
 class SegmentFacts:
-    """What fusion knows of a segment: kept with it, and given back with each hit."""
+    """The facts of a segment that fusion uses: stored with it, and returned with each hit."""
 
     task: str
     asked_before: str | None
-    """The id of the segment before it, when there is a question in that."""
+    """Id of the previous segment, if that one asks a question."""
     speaker: str
     by_user: bool
-    """The user said it."""
+    """Whether the user said it."""
     asks: bool
-    """It ends with a question."""
+    """Whether it ends with a question."""
     dated: bool
-    """It says when something happens."""
+    """Whether it says when something happens."""
     names: NamesInText
-    """What it is looked up by, when another memory mentions one of them."""
+    """Names by which it is found when another memory mentions one of them."""
     at_ms: int
-    """When it was said, in ms since the epoch; 0 where that is not known."""
+    """Time at which it was said, in ms since the epoch; 0 where that is not known."""
     importance: float = 0.0
-    """0 to 1, see `importance_of`; 0: it is not known."""
+    """Importance, 0 to 1, see `importance_of`; 0 where it is not known."""
 
 
 @immutable
 class IndexedSegment:
-    """A segment with its facts and its two sparse vectors. The dense ones: of its ``text``, and `around_vectors`."""
+    """A segment with its facts and its two sparse vectors. Its dense vectors are those of its text and of
+    `around_vectors`."""
 
     segment: Segment
     facts: SegmentFacts
@@ -79,9 +83,9 @@ class IndexedSegment:
 
 
 def indexed_segments(segments: Sequence[Segment], read: WordCache | None = None) -> Iterator[IndexedSegment]:
-    """All segments of one task, in order, each made when it is asked for.
+    """Yield the features of all segments of one task, in order; each is computed when it is asked for.
 
-    ``read``: what was read of its texts, by whoever has it.
+    ``read``: the cache of the task's texts, where there is one.
     """
     read = read or WordCache()
     for at, segment in enumerate(segments):
@@ -94,7 +98,7 @@ def indexed_segments(segments: Sequence[Segment], read: WordCache | None = None)
 
 
 def task_terms(segments: Sequence[Segment], read: WordCache | None = None) -> SparseTerms:
-    """The sparse vector of the point that stands for the task: all its words, and its days in words.
+    """Return the sparse vector of the point that stands for a task: all its words, and its dates in words.
 
     So "in May 2023" finds what was said then. ``read``: see `indexed_segments`.
     """
@@ -105,10 +109,11 @@ def task_terms(segments: Sequence[Segment], read: WordCache | None = None) -> Sp
 
 
 def around_vectors(vectors: Sequence[Sequence[float]]) -> Iterator[Sequence[float]]:
-    """The dense vectors of a task's segments together with their neighbours, each made when it is asked for.
+    """Return the dense vectors of segments in their context, each computed when it is asked for.
 
-    The sum of what is embedded anyway, of any length, as it is compared by cosine: on the development data it finds as
-    much as embedding the texts again. ``vectors``: of the segments' texts, in order.
+    Each is the sum of the vectors of a segment and its neighbours, which are embedded anyway; its length does not
+    matter, since cosines are compared. On the development data this finds as much as embedding the joined texts.
+    ``vectors`` are those of the segments' texts, in order.
     """
     return (_sum(_neighbours(at, vectors)) for at in range(len(vectors)))
 
@@ -133,7 +138,7 @@ def _neighbours(at: int, items: Sequence[T]) -> Sequence[T]:
 
 
 def _sum(vectors: Sequence[Sequence[float]]) -> Sequence[float]:
-    """The first, where they cancel each other: what has no direction is like nothing."""
+    """Return the sum of vectors, or the first vector where the sum is zero and so has no direction."""
     sums = vectors[0]
     for vector in vectors[1:]:
         sums = list(map(add, sums, vector))
@@ -141,7 +146,7 @@ def _sum(vectors: Sequence[Sequence[float]]) -> Sequence[float]:
 
 
 def _day_terms(day: str) -> list[int]:
-    """The words of a day, as it is written in RFC 3339; none for no day."""
+    """Return the terms of a date as RFC 3339 writes it; none for an empty one."""
     if not day:
         return []
     year, month, number = day.split("-")

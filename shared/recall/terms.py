@@ -16,7 +16,7 @@ from zlib import crc32
 from pentad.shared.digests.wording import WIDE
 
 MOST_CHARS = 4_096
-"""Of a text, the first are read; a segment with its neighbours is shorter."""
+"""Characters of a text that are read; a segment with its neighbours is shorter."""
 _TOKEN = re.compile(rf"([{WIDE}]+)|([^\W_{WIDE}]+)")
 _MAX_WORD_LETTERS = 32
 """Letters of a word that count, so that no text fills the cache with long ones."""
@@ -27,11 +27,11 @@ _FUNCTION_WORDS = frozenset(
     when where which who whom whose why will with would you your
     """.split()
 )
-"""English words that say nothing of what a text is about."""
+"""English words that say nothing about the subject of a text."""
 
 
 def terms_of(text: str) -> list[int]:
-    """The words of a text in order, each as often as it occurs, English ones by their stems.
+    """Return the terms of a text in order, each as often as it occurs; English words are stemmed.
 
     Chinese and Japanese put no spaces between words: pairs of characters stand for them.
     """
@@ -66,26 +66,26 @@ def _hashed(word: str) -> int:
 
 
 MOST_TERMS = 2_048
-"""Different terms of one point; the most frequent are kept."""
+"""Number of different terms of one point; the most frequent are kept."""
 MEAN_WORDS, MEAN_AROUND, MEAN_TASK = 30, 90, 300
-"""How many terms a segment, one with its neighbours, and a task are taken to have on average."""
+"""Assumed mean number of terms of a segment, of a segment with its neighbours, and of a task."""
 _K1 = 1.2
 _B = 0.5
-"""How much a long text is marked down; less than for documents, because segments are of like length."""
+"""Length normalisation of BM25; less than for documents, because segments have similar lengths."""
 
 SparseTerms = dict[int, float]
-"""A sparse vector: terms as 32-bit numbers, with their weights."""
+"""A sparse vector: the weights of terms, which are 32-bit numbers."""
 
 
 def indexed_terms(terms: Sequence[int], mean: int) -> SparseTerms:
-    """What is kept of a text. ``mean``: the length of such texts, in terms."""
+    """Return the stored half of BM25 for a text. ``mean`` is the mean length of such texts, in terms."""
     saturation = _K1 * (1 - _B + _B * len(terms) / mean)
     counted = Counter(terms).most_common(MOST_TERMS)
     return {term: count * (_K1 + 1) / (count + saturation) for term, count in counted}
 
 
 def asked_terms(terms: Iterable[int]) -> SparseTerms:
-    """What is asked for: each term counts once."""
+    """Return the sparse vector of a question: each term counts once."""
     return dict.fromkeys(terms, 1.0)
 
 
@@ -94,6 +94,10 @@ _DIGEST_CHARS = 16
 
 
 def words_digest(text: str) -> str:
-    """The same for the same words, in the same order; '' for a text without any."""
+    """Return a digest that is equal for the same words in the same order; '' for a text without any.
+
+    Case, punctuation, spaces and character width do not matter. No word is left out: "at nine" and "at ten", "I like
+    it" and "I do not like it" have different digests.
+    """
     words = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
     return sha256(" ".join(words).encode("utf-8", "replace")).hexdigest()[:_DIGEST_CHARS] if words else ""

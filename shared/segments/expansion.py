@@ -1,4 +1,4 @@
-"""An anchor opened: the very words it points at, with what was said before and after them."""
+"""Expands an anchor: the very words it points at, with what was said before and after them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,24 +10,25 @@ from pentad.shared.segments.passages import passages_of
 from pentad.shared.segments.segment import Segment, segments_of
 
 MOST_AROUND = 50
-"""Segments shown on each side."""
+"""Segments that are shown on each side."""
 
 
 @immutable
 class ExpandedAnchor:
-    """What an anchor points at, in its place."""
+    """The segment that an anchor points at, with its neighbours."""
 
     focus: Segment
     before: tuple[Segment, ...]
-    """The nearest last."""
+    """Segments before it, the nearest last."""
     after: tuple[Segment, ...]
-    """The nearest first."""
+    """Segments after it, the nearest first."""
 
 
 def expanded(tenant: str, anchor: Anchor, messages: Sequence[Mapping[str, Any]], window: int = 2) -> ExpandedAnchor:
-    """The words with ``window`` segments on each side, at most `MOST_AROUND`. ``messages``: the task's transcript.
+    """Return the segment with ``window`` segments on each side, at most `MOST_AROUND`.
 
-    Raises `BadAnchorError` when the words are not there: they were moved away, or it is another task's transcript.
+    ``messages`` is the task's transcript. Raises `BadAnchorError` when the words are not there: they were moved away,
+    or it is another task's transcript.
     """
     focus = _quoted(tenant, anchor, messages)
     window = max(0, min(window, MOST_AROUND))

@@ -16,22 +16,22 @@ from pentad.shared.segments.anchors import quote_digest, segment_id
 from pentad.shared.segments.passages import Passage, passages_of
 
 MAX_SEGMENT_CHARS = 800
-"""Characters of a piece: about 200 English tokens, which an embedding model reads as a whole."""
+"""Characters of a segment: about 200 English tokens, which an embedding model reads as a whole."""
 MIN_CUT_CHARS = MAX_SEGMENT_CHARS // 2
-"""A piece that is cut off is at least so long, so that a text has no more than so many pieces."""
+"""Characters that a cut segment has at least, which bounds the number of segments of a text."""
 _SENTENCE_END = re.compile(r"[.!?]++[\"'”’»)\]]*+(?=\s)|[。！？；｡…]++[”’」』）》]*+|\n")
 _CLAUSE_END = re.compile(r"[,;:](?=\s)|[，、：]|\s")
 _JOINER, _REGIONAL = "\u200d", range(0x1F1E6, 0x1F200)
 _SKIN_TONES = range(0x1F3FB, 0x1F400)
 
 Span = tuple[int, int]
-"""Where a piece begins, and where it ends, exclusive."""
+"""Start and end of a segment in its text, the end exclusive."""
 
 
 def spans_of(text: str) -> Iterator[Span]:
-    """The pieces of a text in order, without the space around them; none of a text without letters and digits.
+    """Yield the spans of a text's segments, without surrounding space; none of a text without letters and digits.
 
-    A piece is at most `MAX_SEGMENT_CHARS` characters long. It ends with a sentence, else with a clause or word, else
+    A segment has at most `MAX_SEGMENT_CHARS` characters. It ends with a sentence, else with a clause or word, else
     anywhere but within a character that a reader sees as one.
     """
     start = 0
@@ -54,7 +54,7 @@ def _end_of(text: str, start: int) -> int:
 
 
 def _joins(text: str, at: int) -> bool:
-    """Whether what stands before and behind this place is one character to a reader."""
+    """Whether the text before and behind this position is one character to a reader."""
     behind = text[at]
     return (
         unicodedata.category(behind)[0] == "M"
@@ -66,14 +66,14 @@ def _joins(text: str, at: int) -> bool:
 
 
 def _splits_pair(text: str, at: int) -> bool:
-    """Whether the two halves of a surrogate pair stand here."""
+    """Whether this position splits a surrogate pair."""
     return "\ud800" <= text[at - 1] <= "\udbff" and "\udc00" <= text[at] <= "\udfff"
 
 
 MOST_OF_TEXT = 192
-"""Segments of one text: a user's longest message has no more. What is beyond is in the record, and not searched."""
+"""Segments of one text: a user's longest message has no more. The rest is in the record, and not searched."""
 MOST_OF_TASK = 4_096
-"""Segments of one task, likewise."""
+"""Segments of one task; the rest is in the record, and not searched."""
 
 
 @immutable
@@ -86,18 +86,18 @@ class Segment:
     text: str
     speaker: str
     holder: str | None
-    """Whose it is (`Owner.holder`); None: all users of the tenant share it."""
+    """Holder of the segment (`Owner.holder`); None: all users of the tenant share it."""
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """Where it stands among the segments of its task: position, part, first character."""
+        """Position among the segments of its task: message, part, first character."""
         return self.anchor.position, self.anchor.part, self.anchor.start
 
 
 def segments_of(tenant: str, task_id: str, messages: Sequence[Mapping[str, Any]], begin: int = 0) -> list[Segment]:
-    """The segments in the order of the transcript, from the message at ``begin`` on.
+    """Return the segments in the order of the transcript, from the message at ``begin`` on.
 
-    ``messages``: as a record has them.
+    ``messages`` is the transcript as records have it.
     """
     found = (segment for passage in passages_of(messages, begin) for segment in _pieces(tenant, task_id, passage))
     return list(islice(found, MOST_OF_TASK))

@@ -1,4 +1,4 @@
-"""What all stores of vectors check before anything is asked of them: one place for the bounds of `limits`."""
+"""Checks that all stores of vectors make before a call, in one place: the bounds of `limits`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -20,14 +20,14 @@ from pentad.shared.vectors.vector_store import Removals
 
 
 class CheckedVectors(ABC):
-    """The port `Vectors` for an adapter that carries out calls by name: each is checked here first."""
+    """The port `Vectors` for an adapter that carries out calls by name: arguments are checked here first."""
 
     removals: Removals | None = None
-    """Who is told what is about to be removed; None: nobody."""
+    """Receiver of an announcement before each removal; None: removals are not announced."""
 
     @abstractmethod
     async def _call(self, call: str, *args: Any) -> Any:
-        """Carry out a call of the port. ``call``: the method's name; the arguments are checked."""
+        """Carry out a call of the port. ``call`` is the method's name; the arguments are checked."""
 
     async def prepare(self, name: str, dimensions: int) -> None:
         check_name(name)

@@ -27,12 +27,12 @@ from pentad.shared.vectors.points import (
 from pentad.shared.vectors.selection import DenseQuery, Selection, VectorQuery, Whose
 
 MAX_PRESENT_OWNERS = 1_000
-"""Tenants, and holders of memories, that are kept: of a collection with more nothing is left out."""
+"""Tenants, and holders of memories, that are tracked; with more, no condition is left out."""
 
 
 @immutable
 class MetConditions:
-    """Which conditions of a selection all points meet."""
+    """Conditions of a selection that all points of the collection meet."""
 
     tenant: bool = False
     user: bool = False
@@ -42,9 +42,10 @@ NO_CONDITION_MET = MetConditions()
 
 
 class PresentOwners:
-    """The owners of a collection's points, and maybe of some that were removed. Whoever writes points says so first.
+    """Tracks the owners of a collection's points, perhaps also of points that were removed.
 
-    ``values``: tells up to so many values that a field of the points has; None when it cannot.
+    Whoever writes points calls `add` first. ``values`` returns up to so many values of a field of the points; None when
+    it cannot.
     """
 
     def __init__(self, values: Callable[[str, int], list[str] | None]) -> None:
@@ -53,7 +54,7 @@ class PresentOwners:
         self._tenants, self._users = set(tenants or ()), set(users or ())
 
     def add(self, owners: Iterable[Owner]) -> None:
-        """Points of these are written."""
+        """Add the owners of points that are about to be written."""
         for owner in owners:
             if len(self._tenants) <= MAX_PRESENT_OWNERS:
                 self._tenants.add(owner.tenant)
@@ -61,20 +62,20 @@ class PresentOwners:
                 self._users.add(owner.holder or NOBODY)
 
     def meet(self, selection: Selection) -> MetConditions:
-        """What of a selection's owner no point has to be asked for."""
+        """Return which conditions of a selection all points meet, so that they need not be checked."""
         if not self._known:
             return NO_CONDITION_MET
         return MetConditions(self._tenants == {selection.owner.tenant}, self._users <= _users_of(selection))
 
 
 def _users_of(selection: Selection) -> set[str]:
-    """The holders whose points a selection names one by one."""
+    """Return the holders whose points a selection names one by one."""
     owner = selection.owner
     return {owner.holder or NOBODY} if selection.whose is Whose.OWN else {*owner.holders_seen}
 
 
 def config(dimensions: int) -> edge.EdgeConfig:
-    """Of a shard for vectors of this dimension."""
+    """Return the configuration of a shard for vectors of this dimension."""
     dense = edge.EdgeVectorParams(size=dimensions, distance=edge.Distance.Cosine)
     sparse = edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf)
     return edge.EdgeConfig(
@@ -83,29 +84,29 @@ def config(dimensions: int) -> edge.EdgeConfig:
 
 
 def indexes() -> list[edge.UpdateOperation]:
-    """What a new shard is told to index."""
+    """Return the operations that make the indexes of a new shard."""
     words, numbers = edge.PayloadSchemaType.Keyword, edge.PayloadSchemaType.Integer
     kinds = [(name, words) for name in KEYWORD_FIELDS] + [(name, numbers) for name in NUMBER_FIELDS]
     return [edge.UpdateOperation.create_field_index(name, kind) for name, kind in kinds]
 
 
 def upsert(points: Sequence[Point]) -> edge.UpdateOperation:
-    """Write these points."""
+    """Return the operation that writes these points."""
     return edge.UpdateOperation.upsert_points([_point(point) for point in points])
 
 
 def delete(selection: Selection) -> edge.UpdateOperation:
-    """Remove what is selected."""
+    """Return the operation that removes the selected points."""
     return edge.UpdateOperation.delete_points_by_filter(selection_filter(selection))
 
 
 def selection_filter(selection: Selection) -> edge.Filter:
-    """The conditions of a selection; the tenant is always one of them."""
+    """Return the filter of a selection; the tenant is always one of its conditions."""
     return edge.Filter(must=_conditions(selection, NO_CONDITION_MET))
 
 
 def _conditions(selection: Selection, met: MetConditions) -> list[Any]:
-    """Those of a selection that not all points meet."""
+    """Return the conditions of a selection, except those that all points meet."""
     owner = selection.owner
     must: list[Any] = [] if met.tenant else [_is("tenant", owner.tenant)]
     if selection.whose is Whose.SEEN and not met.user:
@@ -122,32 +123,32 @@ def _conditions(selection: Selection, met: MetConditions) -> list[Any]:
 
 
 def query_batch(queries: Sequence[VectorQuery], present: PresentOwners) -> edge.QueryBatchRequest:
-    """All queries in one request; what points keep is read apart, once.
+    """Return all queries in one request; payloads are read separately, once.
 
-    Who reads the hits leaves out what a query does not mean.
+    The caller drops hits that a query does not mean.
     """
     return edge.QueryBatchRequest([_request(query, present) for query in queries])
 
 
 def probe_of_all(dimensions: int) -> edge.QueryBatchRequest:
-    """Queries that read the vectors and the words of all points: of each kind the best one."""
+    """Return queries that read the vectors and the words of all points; each returns the best point alone."""
     some = edge.Query.Nearest([1.0] + [0.0] * (dimensions - 1), Dense.TEXT.value)
     word = edge.Query.Nearest(edge.SparseVector([1], [1.0]), Sparse.WORDS.value)
     return edge.QueryBatchRequest([edge.QueryRequest(1, query=each, with_payload=True) for each in (some, word)])
 
 
 def scores(found: Sequence[Any]) -> dict[str, float]:
-    """The points that a query has found, with their scores."""
+    """Return the scores of the points that a query found, by id."""
     return {str(point.id): rounded_score(point.score) for point in found}
 
 
 def point_ids(ids: Sequence[str]) -> list[Any]:
-    """Ids of points."""
+    """Return ids of points as qdrant-edge takes them."""
     return [UUID(identifier) for identifier in ids]
 
 
 def decoded_points(records: Sequence[Any]) -> list[KeptPoint]:
-    """Points that were read."""
+    """Return the points of records that were read."""
     return [KeptPoint(str(record.id), decode_payload(str(record.id), record.payload)) for record in records]
 
 
@@ -168,7 +169,10 @@ def _request(query: VectorQuery, present: PresentOwners) -> edge.QueryRequest:
 
 
 def _rarity(owner: Owner, present: PresentOwners) -> edge.SearchParams:
-    """Among which points a word is rare: those that the owner may see. Without a corpus it is all, removed ones too."""
+    """Return the points among which a word's rarity counts: those that the owner may see.
+
+    Without a corpus qdrant-edge counts all points, removed ones too.
+    """
     seen = Selection(owner)
     corpus = edge.Filter(must=_conditions(seen, present.meet(seen)))
     return edge.SearchParams(idf=edge.IdfParams(corpus=corpus))

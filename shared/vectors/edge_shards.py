@@ -22,18 +22,18 @@ T = TypeVar("T")
 _POINTS_PER_UPSERT = 32
 """Points of one call: qdrant-edge holds Python's lock while it works, 0.1 ms for each, and everything else waits."""
 _MAX_UNFLUSHED_POINTS = 4096
-"""Points that are written to the log alone; at most so many are read from it, at 0.2 ms each, when it is opened after a
-kill. To flush them takes a tenth of a second."""
+"""Points that are in the write-ahead log alone. When the shard is opened after a kill, they are read at 0.2 ms each;
+flushing them takes a tenth of a second."""
 _POINTS_PER_READ = 256
-"""Points that are read together to see whether they can be."""
+"""Points of one read that checks whether they are readable."""
 _PANIC_NAME = "PanicException"
-"""What qdrant-edge raises where it finds its own files to be impossible."""
+"""Name of the exception that qdrant-edge raises where its own files are inconsistent."""
 _FILE_ERROR_PREFIX = "Service runtime error"
-"""How its errors begin that are not about what it was asked."""
+"""Beginning of qdrant-edge's errors that are about its files, not about the request."""
 
 
 class EdgeShards:
-    """What `EmbeddedVectors` promises, within one process and one thread. Opens itself at the first use."""
+    """The port `EmbeddedVectors` without async, for one process and one thread. It opens itself at the first use."""
 
     def __init__(self, path: Path, lock: int | None = None) -> None:
         """``lock``: see `EdgeFolder`."""
@@ -45,11 +45,11 @@ class EdgeShards:
         self._dimensions: dict[str, int | None] = {}
 
     def open(self) -> None:
-        """Take the folder. Raises ``MemoryTakenError`` while another process has it."""
+        """Lock the folder. Raises ``MemoryTakenError`` while another process has it."""
         self._folder.open()
 
     def close(self) -> None:
-        """Write everything down and let the folder go."""
+        """Write everything to disk and release the folder."""
         for name in list(self._shards):
             self._let_go(name)
         self._dimensions.clear()
@@ -178,7 +178,7 @@ class EdgeShards:
         return self._folder.set_aside(part)
 
     def _name(self, collection: str) -> str:
-        """What a name or an alias means; a name goes before."""
+        """Return the name that a name or an alias means; names have precedence."""
         self.open()
         if collection in self._shards or self._folder.dimensions(collection) is not None:
             return collection
@@ -193,7 +193,7 @@ class EdgeShards:
             try:
                 shard = self._shards[name] = edge.EdgeShard.load(str(self._folder.shard(name)))
             except BaseException as error:
-                if not _of_library(error):
+                if not _is_from_qdrant_edge(error):
                     raise
                 self._folder.check_room()  # what a full disk does to it is told in many words
                 kind = MemoryOutageError if tells_passing(error) else MemoryDamagedError
@@ -201,7 +201,7 @@ class EdgeShards:
         return shard
 
     def _let_go(self, name: str) -> None:
-        """Close a collection, and know nothing of it: it is opened again at its next use."""
+        """Close a collection and drop what is cached of it: it is opened again at its next use."""
         shard = self._shards.pop(name, None)
         for known in (self._payloads, self._owners, self._dimensions, self._unflushed):
             known.pop(name, None)
@@ -209,15 +209,15 @@ class EdgeShards:
             try:
                 shard.close()
             except BaseException as error:  # its log has what is not written down
-                if not _of_library(error):
+                if not _is_from_qdrant_edge(error):
                     raise
 
     def _tried(self, name: str, work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
-        """Do it; qdrant-edge raises plain exceptions, and what may be wrong with the input was looked at before."""
+        """Call qdrant-edge, and raise our errors for its plain exceptions. The input was checked before."""
         try:
             return work(*given, **named)
         except BaseException as error:
-            if not _of_library(error):
+            if not _is_from_qdrant_edge(error):
                 raise
             if not isinstance(error, Exception):  # what has panicked may have left it locked
                 self._let_go(name)
@@ -227,7 +227,7 @@ class EdgeShards:
             raise MemoryOutageError(f"the embedded memory of vectors fails: {error}") from None
 
     def _length(self, name: str) -> int | None:
-        """Of the collection's dense vectors: read from its file once."""
+        """Return the dimension of a collection, which is read from its file once."""
         if name not in self._dimensions:
             self._dimensions[name] = self._folder.dimensions(name)
         return self._dimensions[name]
@@ -268,13 +268,13 @@ class EdgeShards:
             self._unflushed[name] = 0
 
 
-def _of_library(error: BaseException) -> bool:
-    """Whether qdrant-edge has raised it: its panics, which damaged files lead to, are no ``Exception``."""
+def _is_from_qdrant_edge(error: BaseException) -> bool:
+    """Whether qdrant-edge raised this error: its panics, which damaged files cause, are no ``Exception``."""
     return isinstance(error, Exception) or type(error).__name__ == _PANIC_NAME
 
 
 def _tells_damage(error: BaseException) -> bool:
-    """Whether it is about what lies on the disk, and not about the machine, or what was asked."""
+    """Whether an error is about the files on disk, not about the machine or the request."""
     return not tells_passing(error) and (
         type(error).__name__ == _PANIC_NAME or str(error).startswith(_FILE_ERROR_PREFIX)
     )

@@ -1,22 +1,25 @@
-"""What points keep, read from the store once: to read it again with each search was half of a search's work."""
+"""A cache of payloads: reading them from the store again was half of the work of a search."""
 
 from collections.abc import Callable, Iterable
 
 from pentad.shared.vectors.points import Payload
 
 MAX_PAYLOADS = 32_768
-"""Points; the oldest go first. One takes some two kilobytes."""
+"""Number of points; the oldest are dropped first. One takes some two kilobytes."""
 
 
 class PayloadCache:
-    """Of one collection, by the points' ids. Whoever writes to the store says so here first."""
+    """The payloads of one collection by point id. Whoever writes to the store calls `forget` first."""
 
     def __init__(self, most: int = MAX_PAYLOADS) -> None:
         self._most = most
         self._kept: dict[str, Payload] = {}
 
     def of(self, ids: Iterable[str], read: Callable[[list[str]], dict[str, Payload]]) -> dict[str, Payload]:
-        """Those of these points. ``read``: asks the store for what is not here; what it has not is left out."""
+        """Return the payloads of these points.
+
+        ``read`` asks the store for those that are not cached; points that the store does not have are left out.
+        """
         found: dict[str, Payload] = {}
         missing = []
         for name in ids:
@@ -32,12 +35,12 @@ class PayloadCache:
         return found
 
     def forget(self, ids: Iterable[str]) -> None:
-        """These are written or removed."""
+        """Drop points that are about to be written or removed."""
         for name in ids:
             self._kept.pop(name, None)
 
     def forget_all(self) -> None:
-        """Nobody can say which."""
+        """Drop all points, where it is not known which ones are removed."""
         self._kept.clear()
 
     def _keep(self, fresh: dict[str, Payload]) -> None:

@@ -1,4 +1,7 @@
-"""The calls of the Qdrant client, one method for each of the port's. Load it at its first use: it loads the client."""
+"""The calls of the Qdrant client, one method for each method of the port.
+
+Import it at its first use only: it loads the client.
+"""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +22,7 @@ _CONNECTIONS = 64
 
 
 def connected(url: str, api_key: str | None, timeout_s: float) -> AsyncQdrantClient:
-    """A client of this server; nothing is sent yet. ``:memory:`` is the client's own store."""
+    """Return a client of this server; nothing is sent yet. ``:memory:`` is the client's own store."""
     if url.startswith(":"):
         return AsyncQdrantClient(url)
     return AsyncQdrantClient(
@@ -32,7 +35,7 @@ def connected(url: str, api_key: str | None, timeout_s: float) -> AsyncQdrantCli
 
 
 class QdrantCalls:
-    """What `Vectors` promises, on one client, without bounds: the caller keeps those."""
+    """The port `Vectors` on one client, without checks: the caller makes them."""
 
     def __init__(self, client: AsyncQdrantClient, place: str, has_indexes: bool) -> None:
         self._client, self._place, self._has_indexes = client, place, has_indexes
@@ -40,7 +43,7 @@ class QdrantCalls:
     async def prepare(self, name: str, dimensions: int) -> None:
         if not await self._client.collection_exists(name):
             await self._create(name, dimensions)
-        there = _dimensions(await self._client.get_collection(name))
+        there = _dimensions_of(await self._client.get_collection(name))
         if there != dimensions:
             raise MemoryRefusedError(f"the collection {name} has vectors of {there} numbers, not {dimensions}")
         if self._has_indexes:
@@ -48,7 +51,7 @@ class QdrantCalls:
                 await self._client.create_payload_index(name, field, field_schema=schema, wait=True)
 
     async def switch(self, alias: str, name: str) -> None:
-        """Both steps in one request: at no moment does the alias mean nothing."""
+        """Switch an alias in one request: at no moment does it mean nothing."""
         known = (await self._client.get_aliases()).aliases
         made = qdrant.CreateAlias(collection_name=name, alias_name=alias)
         steps: list[Any] = [qdrant.CreateAliasOperation(create_alias=made)]
@@ -60,7 +63,7 @@ class QdrantCalls:
         known = (await self._client.get_aliases()).aliases
         found = []
         for name in sorted(there.name for there in (await self._client.get_collections()).collections):
-            dimensions = _dimensions(await self._client.get_collection(name))
+            dimensions = _dimensions_of(await self._client.get_collection(name))
             aliases = tuple(sorted(a.alias_name for a in known if a.collection_name == name))
             count = (await self._client.count(name, exact=True)).count
             found.append(Collection(name, dimensions, count, aliases))
@@ -103,7 +106,7 @@ class QdrantCalls:
         await self._client.close()
 
     def failure(self, error: Exception) -> PentadError:
-        """Our error for what a call has raised."""
+        """Return our error for what a call raised."""
         return pentad_error(error, self._place)
 
     async def _create(self, name: str, dimensions: int) -> None:
@@ -115,20 +118,20 @@ class QdrantCalls:
                 raise
 
 
-def _dimensions(there: qdrant.CollectionInfo) -> int:
-    """Of a collection's vectors; 0 when it is none of ours."""
+def _dimensions_of(there: qdrant.CollectionInfo) -> int:
+    """Return the dimension of a collection; 0 when Pentad did not make it."""
     vectors = there.config.params.vectors
     return int(getattr(vectors.get(Dense.TEXT.value), "size", 0)) if isinstance(vectors, dict) else 0
 
 
 _MOST_ERROR_CHARS = 300
-"""Characters of the server's own text."""
+"""Characters of the server's own text that an error quotes."""
 _RETRYABLE_STATUSES = frozenset({408, 409, 429})
 _UNAUTHORIZED_STATUSES = frozenset({401, 403})
 
 
 def pentad_error(error: Exception, place: str) -> PentadError:
-    """The error that this one means. ``place``: the server's address, without anything secret."""
+    """Return our error for what the client raised. ``place``: the server's address, without secrets."""
     if isinstance(error, PentadError):
         return error
     if isinstance(error, UnexpectedResponse):

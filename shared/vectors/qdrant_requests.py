@@ -1,4 +1,4 @@
-"""Our points, selections and queries in the words of the Qdrant client, and back."""
+"""Our points, selections and queries as requests of the Qdrant client, and its responses as our points."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,17 +23,17 @@ from pentad.shared.vectors.selection import DenseQuery, Selection, VectorQuery, 
 
 
 def dense_config(dimensions: int) -> dict[str, qdrant.VectorParams]:
-    """The dense vectors of a collection."""
+    """Return the configuration of a collection's dense vectors."""
     return {name.value: qdrant.VectorParams(size=dimensions, distance=qdrant.Distance.COSINE) for name in Dense}
 
 
 def sparse_config() -> dict[str, qdrant.SparseVectorParams]:
-    """The sparse vectors of a collection; the server knows how rare each term is."""
+    """Return the configuration of a collection's sparse vectors; the server knows how rare each term is."""
     return {name.value: qdrant.SparseVectorParams(modifier=qdrant.Modifier.IDF) for name in Sparse}
 
 
 def indexes() -> dict[str, Any]:
-    """What the server is told to index. It keeps a tenant's points together."""
+    """Return the indexes by field. The server stores a tenant's points together."""
     words, tenant = qdrant.PayloadSchemaType.KEYWORD, KEYWORD_FIELDS[0]
     together = qdrant.KeywordIndexParams(type=qdrant.KeywordIndexType.KEYWORD, is_tenant=True)
     plain = dict.fromkeys(KEYWORD_FIELDS, words) | dict.fromkeys(NUMBER_FIELDS, qdrant.PayloadSchemaType.INTEGER)
@@ -41,7 +41,7 @@ def indexes() -> dict[str, Any]:
 
 
 def selection_filter(selection: Selection) -> qdrant.Filter:
-    """The conditions of a selection; the tenant is always one of them."""
+    """Return the filter of a selection; the tenant is always one of its conditions."""
     owner = selection.owner
     must: list[Any] = [_is("tenant", owner.tenant)]
     if selection.whose is Whose.SEEN:
@@ -59,12 +59,12 @@ def selection_filter(selection: Selection) -> qdrant.Filter:
 
 
 def points(given: Sequence[Point]) -> list[qdrant.PointStruct]:
-    """Points to write."""
+    """Return points as the client writes them."""
     return [qdrant.PointStruct(id=p.id, vector=_vectors(p), payload=encode_payload(p.payload)) for p in given]
 
 
 def request(query: VectorQuery) -> qdrant.QueryRequest:
-    """A query; rare terms are told from common ones by what its owner sees."""
+    """Return the request of a query; the rarity of terms is counted among what its owner may see."""
     chosen, using, limit = selection_filter(query.selection), query.using.value, query.limit
     if isinstance(query, DenseQuery):
         nearest = list(query.vector)
@@ -76,14 +76,14 @@ def request(query: VectorQuery) -> qdrant.QueryRequest:
 
 
 def hits(found: qdrant.QueryResponse) -> list[Hit]:
-    """What a query has found."""
+    """Return the hits of a response."""
     return in_rank_order(
         Hit(str(p.id), rounded_score(p.score), decode_payload(str(p.id), p.payload)) for p in found.points
     )
 
 
 def decoded_points(records: Sequence[Any]) -> list[KeptPoint]:
-    """Points that were read."""
+    """Return the points of records that were read."""
     return [KeptPoint(str(record.id), decode_payload(str(record.id), record.payload)) for record in records]
 
 

@@ -16,7 +16,7 @@ from pentad.shared.embedder.vectors import Requester
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import BareEdge, EdgeType, MemoryEdge, MemoryNode, Metadata
-from pentad.shared.graph.merging import bare_of, node_id
+from pentad.shared.graph.merging import node_id, without_supports
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.forgetting import ask_to_remember
 from pentad.shared.memory.forgotten import node_note_id, noted_nodes, remove_notes
@@ -113,7 +113,7 @@ class KnowledgeEdits:
         there = await _done(self._graph.between(owner, ends, _MOST_BETWEEN, [asked.type]))
         kept = [each for each in there if each.owner == owner and each.source == asked.source]
         _check_kept(edge.metadata, kept)
-        return edge_told(kept[0] if kept else bare_of(edge))
+        return edge_told(kept[0] if kept else without_supports(edge))
 
     async def remove_node(self, owner: Owner, name: str) -> None:
         """Take a node away with its edges; what it rested on stays. It does not come back when memory is rebuilt."""
