@@ -27,7 +27,7 @@ from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.instructions.instruction_file import configured_instructions
 from pentad.shared.memory.child_vectors import ChildVectors
 from pentad.shared.memory.current_collection import adopt_current
-from pentad.shared.memory.forgotten_notes import keep_all, keep_handed_over
+from pentad.shared.memory.forgotten_notes import export_notes, write_handed_over
 from pentad.shared.memory.memory_counts import GRAPH, VECTORS, MemoryCounts
 from pentad.shared.memory.stores import embedded_graph, embedded_vectors, server_graph, server_vectors
 from pentad.shared.presence.instruction_book import InstructionBook
@@ -49,12 +49,12 @@ _LEARN_SLOTS = 4
 _EXTRACT_SLOTS = 4
 _REQUEST_SLOTS = 64
 _ERASE_SLOTS = 16
-"""Erasures that are read; how many are under way at once, and whose is next, say `erasing.py`."""
+"""Erasures that are read at once; `erasing.py` says how many run at once, and whose is next."""
 _EMBED_S = 60.0
-"""How long a batch may take: nobody waits for it."""
+"""Seconds that embedding a batch may take: nobody waits for it."""
 
 _NOTES_KEPT = "notes kept"
-"""What is done once, see `MemoryCounts.is_done`."""
+"""Name of a one-time task, see `MemoryCounts.is_done`."""
 _OTHER_MODEL = (
     "%d points of the memory are of another embedding model (%s): they are found by their words alone. "
     "`pentad memory reindex` embeds them for the one in use (%s); or set EMBED_* to what it was"
@@ -62,9 +62,9 @@ _OTHER_MODEL = (
 
 
 class Archiver(EntryService):
-    """Lets what was said in finished tasks be found, writes their records and removes them from Redis.
+    """Makes finished tasks searchable, writes their records and removes them from Redis.
 
-    The embedded memory is one archiver's; others stand by, and archive meanwhile.
+    One archiver has the embedded memory open; others stand by, and archive meanwhile.
     """
 
     name = "archiver"
@@ -123,7 +123,7 @@ class Archiver(EntryService):
         return Erasing(self.store, KeptTasks(self.store, records), tasks, memory, self.shards)
 
     def _extracting(self, records: Records, ended: EndedTasks) -> Extracting:
-        """Who asks a model what is known, where one is to be asked."""
+        """Return the handler of extraction, with a model where one is to be asked."""
         model = ExtractionModel(self._models.pool, self._book) if self._models is not None else None
         return Extracting(self.store, records, ended, self._graph, self._near, model)
 
@@ -158,11 +158,11 @@ class Archiver(EntryService):
         return {**super().checks(), "memory": self._found.trouble, "graph": graph}
 
     def _waits_for(self) -> str | None:
-        """Why what has ended is not remembered now."""
+        """Return why ended tasks are not remembered now; None: they are."""
         return self._found.trouble or next((each.trouble for each in self._remember if each.trouble), None)
 
     def notes(self) -> Mapping[str, str]:
-        """A memory that lacks something is searched all the same."""
+        """Return reports of damage: a damaged memory is searched all the same."""
         return {f"memory_{damage.store}": f"{damage.what}: {damage.do}" for damage in self._damage.damages}
 
     def alive(self) -> bool:
@@ -171,7 +171,7 @@ class Archiver(EntryService):
     def _later(
         self, stream: Stream, work: Callable[[Entry], Awaitable[None]], slots: int, *, gives_up: bool = True
     ) -> Sequence[Consumer]:
-        """Consumers that begin to read when what they need is open."""
+        """Return consumers that start to read when the store that they need is open."""
         there = len(self.consumers)
         self.serve_entries(stream, work, slots, gives_up=gives_up)
         return self.consumers[there:]
@@ -195,10 +195,11 @@ class Archiver(EntryService):
         await self._damage.read_vectors()
 
     async def _keep_notes(self) -> None:
-        """Beside the records, what was forgotten lately; once, what earlier versions have noted in the memory alone."""
-        await keep_handed_over(self.store, self._records)
+        """Write recent notes of forgetting beside the records; once, also those that earlier versions wrote to the
+        memory alone."""
+        await write_handed_over(self.store, self._records)
         if not await self._counts.is_done(_NOTES_KEPT):
-            await keep_all(self.store, self._records, self._vectors)
+            await export_notes(self.store, self._records, self._vectors)
             await self._counts.done(_NOTES_KEPT)
 
     async def _look_at_graph(self) -> None:
@@ -213,7 +214,7 @@ class Archiver(EntryService):
             await self._graph.open()
 
     async def _rebuild(self) -> None:
-        """Only who has both stores can write to them."""
+        """Rebuild the memory when asked to. Only an archiver with both stores open can write to them."""
         await self._found.opened.wait()
         await self._known.opened.wait()
         await self._rebuilding.run()

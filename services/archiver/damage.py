@@ -29,15 +29,15 @@ log = logging.getLogger(__name__)
 _say = ThrottledLog(log)
 
 _COUNT_INTERVAL_FACTOR = 100
-"""Of this many moments one is spent on counting the nodes of the graph, at most."""
+"""At most one of this many moments is spent on counting the nodes of the graph."""
 _CHECK_S = 3600.0
-"""How often the whole file of the graph is checked."""
+"""Seconds between checks of the whole file of the graph."""
 _READS_PER_LOOK = 4
-"""TimeSlices of the embedded store of vectors that are read at each look: all of it in turn."""
+"""Reads of the embedded store of vectors at each look, which together go through all of it."""
 
 
 class DamageWatch:
-    """Is asked at every look at the stores. All raise ``OutageError`` while a store is away."""
+    """Looks for damage at every look at the stores. All methods raise ``OutageError`` while a store is unavailable."""
 
     def __init__(self, counts: MemoryCounts, vectors: Vectors, graph: "SqliteGraph | Neo4jGraph") -> None:
         self._counts, self._vectors, self._graph = counts, vectors, graph
@@ -47,17 +47,18 @@ class DamageWatch:
         self._cursor: str | None = None
         self._is_clean_round = True
         self.damages: Sequence[Damage] = ()
-        """What is wrong, as was seen last."""
+        """The damages that were seen last."""
 
     async def watched(self, store: str, work: Awaitable[T]) -> T:
-        """Do something with a store; that it is damaged is told, and raised with what to do."""
+        """Await work on a store; damage is reported, and raised with advice."""
         try:
             return await work
         except MemoryDamagedError as error:
             raise await self._noticed(store, error) from None
 
     async def stumbled(self, store: str, error: MemoryDamagedError) -> None:
-        """Somebody else has met damage in a store. Never raises: what cannot be told now is found by a later look."""
+        """Report damage that another caller has met. Never raises: what cannot be reported now is found by a later
+        look."""
         if store == VECTORS:
             self._is_clean_round = False
         if not any(damage.store == store for damage in self.damages):
@@ -65,7 +66,7 @@ class DamageWatch:
                 await self._noticed(store, error)
 
     async def look_at_vectors(self) -> Sequence[Collection]:
-        """Compare how many points there are; returns the collections. Raises ``MemoryDamagedError``."""
+        """Compare the numbers of points; return the collections. Raises ``MemoryDamagedError``."""
         before = await self._counts.kept()
         found = await self.watched(VECTORS, self._vectors.collections())
         await self._counts.compare_points(before, {each.name: each.points for each in found})
@@ -73,7 +74,7 @@ class DamageWatch:
         return found
 
     async def read_vectors(self) -> None:
-        """Read the next points of an embedded store, so that nobody has to ask for what cannot be read.
+        """Read the next points of an embedded store, so that unreadable data is found without a search for it.
 
         What cannot be read is met again at the next call. Raises ``MemoryDamagedError``, which says what to do.
         """
@@ -93,7 +94,7 @@ class DamageWatch:
             await self._tell()
 
     async def look_at_graph(self) -> None:
-        """Compare how many nodes and edges there are, and have the file checked, each when it is time."""
+        """Compare the numbers of nodes and edges, and check the file, each when it is due."""
         if monotonic() < self._count_at:
             return
         try:
@@ -106,14 +107,14 @@ class DamageWatch:
         self._count_at = monotonic() + _COUNT_INTERVAL_FACTOR * (monotonic() - began)
 
     async def rebuilt(self) -> None:
-        """The memory was rebuilt: what it has now is what was written to it."""
+        """Store what a rebuilt memory has as what was written to it."""
         found = await self._vectors.collections()
         await self._counts.rebuilt({each.name: each.points for each in found}, await self._graph.condition())
         self._unread, self._checked_at = [], float("-inf")
         await self._tell()
 
     async def _check(self) -> None:
-        """Read the whole file. One that takes too long, or is busy, is not damaged."""
+        """Check the whole file. A file that takes too long, or is busy, is not damaged."""
         if not isinstance(self._graph, SqliteGraph) or monotonic() - self._checked_at < _CHECK_S:
             return
         try:
@@ -130,7 +131,7 @@ class DamageWatch:
             await self._counts.unreadable(GRAPH, None)
 
     async def _noticed(self, store: str, error: MemoryDamagedError) -> MemoryDamagedError:
-        """Tell it; returns the error with what to do."""
+        """Report damage; return the error with advice."""
         why = str(error)
         if not isinstance(error, MemoryNewerError) and not why.endswith(MEND):
             why = f"{why}: {MEND}"
@@ -150,35 +151,38 @@ class DamageWatch:
 
 
 def damage_of(graph: SqliteGraph, mistakes: Sequence[str]) -> str:
-    """What SQLite has found wrong with the file, in words."""
+    """Describe what SQLite found wrong with the file."""
     return f"the graph in {graph.place} is damaged ({'; '.join(mistakes)})"
 
 
 @immutable
 class UnreadablePart:
-    """What cannot be read of a store."""
+    """A part of a store that cannot be read."""
 
     part: str | None
-    """Of the store of vectors; None: it is the file of the graph."""
+    """Part of the store of vectors; None: it is the file of the graph."""
     why: str
 
 
 class DamagedParts:
-    """All raise ``MemoryOutageError`` while a store is away."""
+    """Finds unreadable parts and sets them aside. All methods raise ``MemoryOutageError`` while a store is down."""
 
     def __init__(self, vectors: Vectors, graph: "SqliteGraph | Neo4jGraph") -> None:
         self._vectors = vectors if isinstance(vectors, EmbeddedVectors) else None
         self._graph = graph if isinstance(graph, SqliteGraph) else None
 
     async def unreadable(self) -> list[UnreadablePart]:
-        """Read all of the embedded stores; what cannot be read. Raises ``MemoryNewerError`` for a newer version's."""
+        """Read all of the embedded stores; return what cannot be read.
+
+        Raises ``MemoryNewerError`` for a store of a newer version.
+        """
         found = await self._unread(self._vectors) if self._vectors is not None else []
         if self._graph is not None and (why := await self._why_damaged(self._graph)) is not None:
             found.append(UnreadablePart(None, why))
         return found
 
     async def set_aside(self, found: Sequence[UnreadablePart]) -> None:
-        """Rename these. Raises ``MemoryDamagedError`` while an earlier one is in the way, and says what to do."""
+        """Rename these parts. Raises ``MemoryDamagedError`` while an earlier one is in the way, and says what to do."""
         for each in found:
             if each.part is None:
                 assert self._graph is not None, "what was found there is a file"

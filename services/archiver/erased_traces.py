@@ -30,7 +30,7 @@ _KEYS_PER_DELETE = 500
 
 
 async def remove_events(store: Store, session: SessionKeys, tasks: Collection[str], until: int = 0) -> None:
-    """Remove what a session's clients were told of these tasks, and all that they were told up to ``until``, in ms.
+    """Remove a session's events about these tasks, and all its events up to ``until``, in ms.
 
     Safe to repeat. Raises ``OutageError``.
     """
@@ -55,7 +55,7 @@ def _task_of(data: bytes) -> Any:
 async def remove_vectors(
     store: Store, session: SessionKeys, task: str, models: Collection[str], texts: Iterable[str]
 ) -> None:
-    """Remove the vectors of these texts that are cached for the session, or while the task was learned from.
+    """Remove cached vectors of these texts: those of the session, and those made while the task was learned from.
 
     Safe to repeat. Raises ``OutageError``.
     """
@@ -68,18 +68,18 @@ async def remove_vectors(
 
 
 def embedded_texts(tenant: str, task: str, messages: Sequence[dict[str, Any]]) -> list[str]:
-    """Every text of a task that was ever embedded: its segments, what users said, how answers began and ended."""
+    """Return every text of a task that was ever embedded: segments, users' messages, beginnings and ends of answers."""
     contents = [content for message in messages if isinstance(content := message.get("content"), str) and content]
     segments = segments_of(tenant, task, messages)
     return [*contents, *map(excerpt, contents), *(segment.text for segment in segments)]
 
 
 _LETTERS_PER_READ = 20
-"""Letters that are read at once: each has up to a MiB."""
+"""Dead letters that are read at once: each has up to a MiB."""
 
 
 async def remove_dead_letters(store: Store, command: EraseCommand, shards: Sequence[int], until: int) -> int:
-    """Remove the dead letters of a task, a session or a user, and of every erased task. ``until``: in ms, the last one.
+    """Remove the dead letters of a task, a session or a user up to ``until`` (ms), and those of every erased task.
 
     Safe to repeat. Raises ``OutageError``.
     """
@@ -121,7 +121,7 @@ def _is_about(letter: DeadLetter, command: EraseCommand) -> bool:
 
 
 def _names_user(part: str, user: str) -> bool:
-    """Whether a JSON object, or what is kept of a long one, names this user; an entry's id may stand before it."""
+    """Whether a JSON object, or its truncated form, names this user; an entry's id may stand before it."""
     try:
         return _has_user(from_json(part[part.index("{") :]), user)
     except ValueError:
@@ -136,16 +136,16 @@ def _has_user(value: Any, user: str) -> bool:
 
 
 _KEYS_PER_SCAN = 1000
-"""Keys of the server that are gone past at once."""
+"""Keys that one scan of the server passes."""
 _NO_ENTRY = "0-0"
 _MESSAGES_PER_READ = 100
 """Messages of one session that are read at once."""
 
 
 async def remove_waiting_messages(store: Store, shard: int, tenant: str, user: str, mark: ErasedMark) -> None:
-    """Remove what this user had said by then in whatever session of a shard. Raises ``OutageError``.
+    """Remove a user's waiting messages, up to a mark, from all sessions of a shard. Raises ``OutageError``.
 
-    A router that decides on such a message just now is refused, and finds the next one.
+    A router that decides on such a message at that moment is refused, and finds the next one.
     """
     cursor, begins = b"0", f"{tag(shard)}:session:{tenant}:"
     while True:

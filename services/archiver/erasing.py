@@ -55,12 +55,12 @@ from pentad.shared.work.tenant_turns import TenantTurns
 TASKS_PER_BATCH = 16
 """Tasks that are erased together."""
 _END_TIMEOUT_S = 10.0
-"""How long a task has to end when it is asked to. After that it is removed as it is, and its runner cannot commit."""
+"""Seconds in which a task must end when asked to. After that it is removed as it is, and its runner cannot commit."""
 _POLL_S = 0.1
 
 
 class TaskEraser:
-    """At least once: each step may be repeated. What a task is found by, in Redis or as a record, goes last.
+    """Erases tasks, at least once: each step may be repeated. The keys and the record by which a task is found go last.
 
     ``limits``: how many tasks of a session, and of a tenant in one shard, may be active.
     """
@@ -80,7 +80,7 @@ class TaskEraser:
         self._kept = KeptTasks(store, records)
 
     async def erase(self, tenant: str, tasks: Sequence[KeptTask]) -> None:
-        """Erase these tasks of a tenant. Raises ``OutageError`` while a store or the embedding service is away."""
+        """Erase these tasks of a tenant. Raises ``OutageError`` while a store or the embedder is unavailable."""
         for begin in range(0, len(tasks), TASKS_PER_BATCH):
             await self._erase(tenant, tasks[begin : begin + TASKS_PER_BATCH])
 
@@ -88,20 +88,20 @@ class TaskEraser:
         models, left, give_up = await self._models(tenant, tasks), tasks, monotonic() + self._end_s
         while left:
             await asyncio.gather(*(self._end(task, give_up) for task in left))
-            await asyncio.gather(*(self._leave_cache(task, models) for task in left if models))
-            await self._leave_events(tenant, left)
+            await asyncio.gather(*(self._remove_cached_vectors(task, models) for task in left if models))
+            await self._remove_events(tenant, left)
             await self._memory.forget_tasks(tenant, [task.keys.task for task in left])
             forced = monotonic() > give_up
             gone = await asyncio.gather(*(self._removed(task.keys, task.session, forced) for task in left))
             left = [task for task, is_gone in zip(left, gone, strict=True) if not is_gone]  # opened again meanwhile
         if monotonic() > give_up:  # what was not to be ended has gone on until now
-            await self._leave_events(tenant, tasks)
+            await self._remove_events(tenant, tasks)
         for task in tasks:
             await self._records.remove(tenant, task.keys.task)
         metrics.erased.labels().inc(len(tasks))
 
     async def _models(self, tenant: str, tasks: Sequence[KeptTask]) -> list[str]:
-        """Under which models' names vectors may be cached: who hashes keeps none."""
+        """Return the names of models under which vectors may be cached: hashed vectors are not cached."""
         if not tasks or isinstance(self._embedder, HashingEmbedder):
             return []
         try:
@@ -111,7 +111,7 @@ class TaskEraser:
             raise MemoryOutageError(f"which vectors are cached is not known: {error}") from error
 
     async def _end(self, task: KeptTask, give_up: float) -> None:
-        """Mark a task, and wait until it has ended; after a while it is taken as it is."""
+        """Mark a task, and wait until it has ended; after a while it is erased as it is."""
         keys = task.keys
         args: list[Argument] = ["0-0", "", ERASED_TTL_S, "", encoded_id(task.session), keys.tenant]
         await self._store.run("erase_mark", [keys.erased, ERASE.key(keys.shard), keys.wake], args)
@@ -120,15 +120,15 @@ class TaskEraser:
                 return
             await asyncio.sleep(_POLL_S)
 
-    async def _leave_cache(self, task: KeptTask, models: Sequence[str]) -> None:
-        """Also of what it has said since it was found, to its end."""
+    async def _remove_cached_vectors(self, task: KeptTask, models: Sequence[str]) -> None:
+        """Remove cached vectors, also of what was said since the task was found."""
         keys = task.keys
         said = (await self._kept.read(keys) or task).messages
         texts = await asyncio.to_thread(embedded_texts, keys.tenant, keys.task, said)
         session = SessionKeys(keys.shard, keys.tenant, task.session)
         await remove_vectors(self._store, session, keys.task, models, texts)
 
-    async def _leave_events(self, tenant: str, tasks: Sequence[KeptTask]) -> None:
+    async def _remove_events(self, tenant: str, tasks: Sequence[KeptTask]) -> None:
         for shard, session in sorted({(task.keys.shard, task.session) for task in tasks if task.session}):
             here = {task.keys.task for task in tasks if task.session == session}
             await remove_events(self._store, SessionKeys(shard, tenant, session), here)
@@ -145,11 +145,11 @@ class TaskEraser:
 
 
 _ERASURES_PER_SHARD = 2
-"""Erasures under way for each shard. Of others that were read the next is another tenant's, where there is one."""
+"""Erasures that run at once for each shard; after one, another tenant has its turn, where one waits."""
 
 
 class Erasing:
-    """At least once: whatever a kill leaves, a redelivery finds again and removes. Tenants take turns."""
+    """Erases at least once: what a kill leaves is found and removed at redelivery. Tenants take turns."""
 
     def __init__(
         self, store: Store, kept: KeptTasks, tasks: TaskEraser, memory: ErasedMemory, shards: Sequence[int]
@@ -196,7 +196,7 @@ class Erasing:
         until = mark.at
 
         def goes(task: KeptTask) -> bool:
-            """Statements name a session of their own, which anybody may use as well."""
+            """Statements have a session of their own, whose name anybody may use as well."""
             ours = task.session == keys.session and not is_statement(task.keys.task)
             return ours and task.created <= until
 
@@ -226,8 +226,10 @@ class Erasing:
         await self._clean(command, shards, last)
 
     async def _note_parts(self, command: EraseCommand, until: Mapping[int, int]) -> None:
-        """What the user has said in tasks that stay is noted beside their records: marks end, and records are read
-        again when the memory is rebuilt."""
+        """Note a user's segments in tasks that stay beside their records.
+
+        Marks expire, and records are read again when the memory is rebuilt.
+        """
         tenant, user = command.tenant_id, command.name
 
         def stays(task: KeptTask) -> bool:
@@ -244,25 +246,25 @@ class Erasing:
     async def _found(
         self, command: EraseCommand, shards: Sequence[int], field: str, wanted: Callable[[KeptTask], bool]
     ) -> int:
-        """Erase the tasks that are wanted; returns how many there were."""
+        """Erase the tasks that are wanted; return how many there were."""
         erased = 0
         words = f'"{field}":{to_json(command.name).decode()}'
         session = command.name if command.kind == "session" else None
         async for tasks in self._kept.found(command.tenant_id, shards, words, wanted, session):
             await self._tasks.erase(command.tenant_id, tasks)
-            await self._leave_empty_sessions(command.tenant_id, tasks)
+            await self._unlist_empty_sessions(command.tenant_id, tasks)
             erased += len(tasks)
         return erased
 
-    async def _leave_empty_sessions(self, tenant: str, tasks: Sequence[KeptTask]) -> None:
-        """A session in which nothing is left is not listed any more."""
+    async def _unlist_empty_sessions(self, tenant: str, tasks: Sequence[KeptTask]) -> None:
+        """Unlist sessions in which nothing is left."""
         for shard, session in sorted({(task.keys.shard, task.session) for task in tasks if task.session}):
             keys = SessionKeys(shard, tenant, session)
             names = [keys.header, keys.messages, keys.signals, keys.turns, session_index(shard, tenant)]
             await self._store.run("erase_idle", names, [keys.name])
 
     async def _clean(self, command: EraseCommand, shards: Sequence[int], until: int) -> None:
-        """What lies in streams: dead letters, and work that was done and is not cut yet."""
+        """Remove dead letters, and entries of finished work that were not trimmed yet."""
         await remove_dead_letters(self._store, command, shards, until)
         queues = [key for shard in shards for _, key in queues_of(shard, ("default",))]
         for key in (INBOUND.key(), *queues):

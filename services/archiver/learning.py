@@ -1,4 +1,4 @@
-"""What is known from a task that has ended: its names and its place in the session, written to the graph."""
+"""Learning: names, facts and the place of an ended task are written to the graph, without a model."""
 
 import asyncio
 
@@ -23,26 +23,29 @@ from pentad.shared.work.entry import Entry
 _WRITES_PER_CALL = 256
 """Nodes or edges of one call to the graph."""
 _LEARN_INLINE_SEGMENTS = 64
-"""New segments of a task that are learned from at once; more in a thread."""
+"""New segments of a task that are learned from in the event loop; more in a thread."""
 _MOST_LEARNED = 10_000
-"""Tasks of which it is known what the graph has: some 300 bytes each."""
+"""Tasks of which it is remembered what the graph has: some 300 bytes each."""
 
 
 class Learning:
-    """At least once, and only what is new: what is written again joins what is there, and a redelivery writes the whole
-    task again, and so repairs what a kill left."""
+    """Learns at least once, and only what is new: what is written again is merged with what exists.
+
+    A redelivery writes the whole task again, and so repairs what a kill left.
+    """
 
     def __init__(self, ended: EndedTasks, graph: Graph, near: NearNodes, *, facts: bool = True) -> None:
-        """``facts``: also of what people state; where a model is asked for that, two would say the same."""
+        """Make the handler. ``facts``: also write what people state; not where a model is asked for that, to avoid
+        duplicates."""
         self._ended, self._graph, self._near, self._facts = ended, graph, near, facts
         self._learned: RecentTasks[Learned] = RecentTasks(_MOST_LEARNED)
-        """Of a task that is being handled, or whose last handling has failed, nothing."""
+        """The part of each task that is in the graph; none of a task that is being handled, or failed last."""
 
     async def handle(self, entry: Entry) -> None:
         """Learn from the task that the entry names, as it is now; again when it went on meanwhile.
 
-        A slower writer of an older one writes the newer one behind it. Whoever has remembered the task has just read
-        it: what has changed since is seen behind the write.
+        A slower writer of an older version of the task writes the newer one after it. The task was usually read just
+        before, to be remembered; changes since then are found after the write.
         """
         keys = task_named(entry, LEARN)
         learned = self._learned.pop(keys.actor)
@@ -59,20 +62,20 @@ class Learning:
         await self._learn(keys, await self._ended.read(keys), None)
 
     async def _learn(self, keys: TaskKeys, task: ReadTask | None, learned: Learned | None) -> None:
-        """``task``: as it was read last; ``learned``: what of it is in the graph already."""
+        """Write a task until it is written as it is now. ``learned``: what of it is in the graph already."""
         left = task if task is not None and task.has_ended else None
         while left is not None:
             await self._write(keys, left, learned)
             learned = learned_from(left.remaining.task, left.remaining.gone)
             task = await self._ended.read(keys)
-            left = task if _must_be_rewritten(task, left) else None
+            left = task if _needs_rewrite(task, left) else None
         if task.is_erased if task is not None else await self._ended.erased(keys):
             await Known(self._graph, self._near).forget_task(keys.tenant, keys.task)
         elif learned is not None:
             self._learned.put(keys.actor, learned)
 
     async def _write(self, keys: TaskKeys, read: ReadTask, learned: Learned | None) -> None:
-        """``learned``: what of the task is in the graph already."""
+        """Write a task to the graph. ``learned``: what of it is in the graph already."""
         said, remaining = read.said, read.remaining
         task, before = remaining.task, task_before(said.messages)
         known = learned_count(task, remaining.gone, learned)
@@ -111,7 +114,7 @@ class Learning:
         metrics.learned.labels("edge").inc(len(graph.edges))
 
     async def _find_facts(self, keys: TaskKeys, said: EndedTask, graph: TaskGraph) -> None:
-        """Names and tasks are found by what was said; what was noted, or matters enough by now, is found by itself."""
+        """Write points of facts that matter enough: names and tasks are found by what was said."""
         facts: dict[Owner, list[MemoryNode]] = {}
         for node in graph.nodes:
             if node.kind is NodeKind.FACT:
@@ -122,8 +125,9 @@ class Learning:
             await self._near.write_points(keys, said.session, entered)
 
 
-def _must_be_rewritten(task: ReadTask | None, written: ReadTask) -> bool:
-    """Whether a task is written once more. One that goes on is at its end, unless something is to be taken back."""
+def _needs_rewrite(task: ReadTask | None, written: ReadTask) -> bool:
+    """Whether a task must be written again. One that was reopened is written at its next end, unless something is
+    removed."""
     if task is None or task.is_as(written):
         return False
     return task.has_ended or task.remaining.gone != written.remaining.gone

@@ -1,4 +1,4 @@
-"""Answers calls of the embedded memory, vectors and graph, for the services that have no store of their own."""
+"""Answers calls of the embedded memory, vectors and graph, for services without a store of their own."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -28,20 +28,21 @@ from pentad.shared.work.tenant_turns import TenantTurns
 
 _REPLY_TTL_S = 60
 _CALLS_PER_TENANT, _CALLS_AT_ONCE = 8, 16
-"""Calls of one tenant, and of all, that are served at once; the others that were read wait for their turn."""
+"""Calls of one tenant, and of all, that run at once; others that were read wait for their turn."""
 Stumbled = Callable[[str, MemoryDamagedError], Awaitable[None]]
 
 
 class MemoryServer:
-    """One answer for each request, at least once; whatever is wrong with one is told to who asked.
+    """Answers each request at least once; errors are sent to the caller.
 
-    Of many requests of one tenant a few are served at once, and the others of that tenant wait behind those of others.
+    A few requests of one tenant run at once; its others wait behind those of other tenants.
     """
 
     def __init__(
         self, store: Store, vectors: Vectors | None, graph: Graph | None = None, stumbled: Stumbled | None = None
     ) -> None:
-        """None for what is on a server. ``stumbled``: is told of a store (`VECTORS`, `GRAPH`) that cannot be read."""
+        """Make the server. A store on a server is None. ``stumbled`` is told which store (`VECTORS`, `GRAPH`) is
+        damaged."""
         self._store, self._vectors, self._graph, self._stumbled = store, vectors, graph, stumbled
         self._turns = TenantTurns(_CALLS_PER_TENANT, _CALLS_AT_ONCE)
 
@@ -89,7 +90,7 @@ class MemoryServer:
 
 
 def _tenant_of_request(request: MemoryRequest) -> str:
-    """Calls of the graph that are about a whole tenant name it first; '' stands for what is no tenant's."""
+    """Return the tenant of a request: calls of the graph about a whole tenant name it first; '': no tenant's."""
     first = request.args[0] if request.args else None
     if request.call.startswith(GRAPH_PREFIX) and isinstance(first, str):
         return first

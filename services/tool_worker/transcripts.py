@@ -1,4 +1,4 @@
-"""The transcript of any task of a tenant, as the memory sees it: from Redis while it is there, else from its record."""
+"""Transcripts of any task of a tenant, as the memory sees them: from Redis while they are there, else from records."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,13 +15,13 @@ Messages = Sequence[Mapping[str, Any]]
 
 
 class Transcripts:
-    """Reads for who opens anchors. Raises ``OutageError`` when a store is away, ``DamagedError``."""
+    """Reads transcripts to open anchors. Raises ``OutageError`` while a store is unavailable, and ``DamagedError``."""
 
     def __init__(self, store: Store, records: Records, shards: int) -> None:
         self._store, self._records, self._shards = store, records, shards
 
     async def read(self, tenant: str, task: str) -> Messages | None:
-        """The messages, each user's with whose it is; None when the tenant has no such task."""
+        """Return the messages, with the user of each; None when the tenant has no such task."""
         shard = shard_in(task, self._shards)
         if shard is None:
             return None

@@ -39,13 +39,13 @@ from pentad.shared.work.replies import Replies
 
 TIMEOUT_S = 2.0
 _MAX_PENDING_CALLS = 256
-"""Calls under way, of one process and port."""
+"""Calls of one process and port that may wait for an answer."""
 _SHARD = 0
-"""There is one memory: its calls all go through the first shard."""
+"""Shard of all calls: there is one memory, so they go through the first shard."""
 
 
 class ArchiverCalls:
-    """Makes the calls of one port. ``timeout_s`` bounds each; ``instead``: the setting that names a server instead."""
+    """Makes the calls of one port. ``timeout_s`` bounds each; ``instead``: the setting that names a server."""
 
     def __init__(self, store: Store, calls: Mapping[str, MemoryCall], instead: str, timeout_s: float) -> None:
         self._store, self._calls, self._instead, self._timeout_s = store, calls, instead, timeout_s
@@ -58,7 +58,7 @@ class ArchiverCalls:
         await self._replies.aclose()
 
     async def make(self, call: str, *args: Any) -> Any:
-        """What the call gives back. Raises ``MemoryOutageError`` and ``MemoryRefusedError``."""
+        """Make a call and return its result. Raises ``MemoryOutageError`` and ``MemoryRefusedError``."""
         if self._closed:
             raise MemoryOutageError("the connection to the archiver's memory is closed")
         if self._replies.waiting >= _MAX_PENDING_CALLS:
@@ -135,7 +135,7 @@ def _unreachable(why: str) -> MemoryOutageError:
 
 
 class ArchiverVectors(CheckedVectors):
-    """See `Vectors`. ``timeout_s`` bounds a call; one that ends without an answer is taken back."""
+    """The port `Vectors`. ``timeout_s`` bounds a call; a call that ends without an answer is taken back."""
 
     def __init__(self, store: Store, timeout_s: float = TIMEOUT_S) -> None:
         self._calls = ArchiverCalls(store, VECTOR_CALLS, "QDRANT_URL", timeout_s)
@@ -166,13 +166,13 @@ class ArchiverVectors(CheckedVectors):
 
 
 _NODES_PER_CALL = 25
-"""Nodes of one call: each may rest on hundreds of statements, and an answer is written and read in an event loop."""
+"""Nodes of one call: each may rest on hundreds of statements, and an answer is read in an event loop."""
 _MAX_FALLBACK_EDGES = 2_000
-"""Edges of nodes that an archiver of an earlier version is asked for: of more, the heaviest."""
+"""Edges that an archiver of an earlier version is asked for in place of `between`: of more, the heaviest."""
 
 
 class ArchiverGraph:
-    """See `Graph`. ``timeout_s`` bounds a call; what is given is checked where the graph is."""
+    """The port `Graph`. ``timeout_s`` bounds a call; arguments are checked where the graph is."""
 
     def __init__(self, store: Store, timeout_s: float = TIMEOUT_S) -> None:
         self._calls = ArchiverCalls(store, GRAPH_CALLS, "NEO4J_URI", timeout_s)

@@ -33,34 +33,34 @@ from pentad.shared.vectors.points import Dense, Point, Sparse, SparseVector, dec
 
 HEAD_BYTES = 4
 MAX_FRAME_BYTES = 32 << 20
-"""Of a frame."""
+"""Bytes of a frame."""
 _ERRORS: dict[str, type[PentadError]] = {
     "refused": MemoryRefusedError, "unusable": MemoryDamagedError, "outage": MemoryOutageError,
     "damaged": DamagedError, "settings": SettingsError,
 }  # fmt: skip
-"""The first that fits: some are kinds of those behind them."""
+"""Kinds of errors in an answer. The first that fits is used: some are subclasses of later ones."""
 
 
 def frame_of(body: bytes) -> bytes:
-    """A frame. Raises ``MemoryRefusedError`` for one that is too long."""
+    """Return the frame of a body. Raises ``MemoryRefusedError`` for one that is too long."""
     if len(body) > MAX_FRAME_BYTES:
         raise MemoryRefusedError(f"{len(body)} bytes at once: {MAX_FRAME_BYTES} at most; ask for less")
     return len(body).to_bytes(HEAD_BYTES, "big") + body
 
 
 def request_frame(call: str, arguments: Any) -> bytes:
-    """A request's frame. ``arguments``: as JSON can say them."""
+    """Return the frame of a request. ``arguments``: values that JSON can express."""
     return frame_of(to_json([call, arguments]))
 
 
 def encode_points(points: Sequence[Point]) -> tuple[list[Any], bytes]:
-    """Points as JSON can say them, and the numbers of their vectors."""
+    """Return points as JSON values, and the numbers of their vectors."""
     numbers = bytearray()
     return [_encode_point(point, numbers) for point in points], bytes(numbers)
 
 
 def decode_points(told: Sequence[Any], numbers: bytes) -> list[Point]:
-    """The inverse of `encode_points`. Raises ``ValueError`` and the like for what that has not told."""
+    """Return the points that `encode_points` encoded. Raises ``ValueError`` and the like for other data."""
     at = _NumberReader(numbers)
     return [
         Point(
@@ -74,19 +74,19 @@ def decode_points(told: Sequence[Any], numbers: bytes) -> list[Point]:
 
 
 def answer_frame(result: bytes) -> bytes:
-    """The frame of an answer. ``result``: as JSON."""
+    """Return the frame of an answer. ``result`` is JSON."""
     return frame_of(b"+" + result)
 
 
 def error_frame(error: Exception) -> bytes:
-    """The frame of an answer that is none."""
+    """Return the frame that answers with an error."""
     kind = next((kind for kind, each in _ERRORS.items() if isinstance(error, each)), "outage")
     text = str(error) if isinstance(error, PentadError) else f"the embedded memory fails: {error!r}"
     return frame_of(b"-" + to_json([kind, text], inf_nan_mode="constants"))
 
 
 def result_of(answer: bytes) -> bytes:
-    """The result as JSON. Raises the error that was answered, ``MemoryOutageError`` for what is no answer."""
+    """Return the result as JSON. Raises the error that was answered, ``MemoryOutageError`` for a malformed answer."""
     if answer[:1] == b"+":
         return answer[1:]
     try:
@@ -109,7 +109,7 @@ def _encode_point(point: Point, numbers: bytearray) -> list[Any]:
 
 
 class _NumberReader:
-    """Numbers of four bytes, one after the other."""
+    """Reads numbers of four bytes, one after the other."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
@@ -130,16 +130,16 @@ class _NumberReader:
 _MODULE = "pentad.shared.memory.store_child"
 _STDERR = 2
 _END_S = 10.0
-"""How long a child may take to write everything down."""
+"""Seconds in which a child must write everything to disk at its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChildOrder:
-    """The one argument of a child, as JSON."""
+    """The only command-line argument of a child, as JSON."""
 
     folder: str
     lock_fd: int
-    """The folder's lock: the parent has it, and the child keeps it until its own end."""
+    """Descriptor of the folder's lock: the parent has it, and the child keeps it until its own end."""
     socket_fd: int
     life_fd: int
     parent_pid: int
@@ -154,15 +154,18 @@ class ChildOrder:
 
 @dataclass(slots=True)
 class StartedChild:
-    """A child that was started, and our ends of what connects us."""
+    """A started child process, with the parent's ends of its connections."""
 
     process: subprocess.Popen[bytes]
     connection: socket.socket
     life_fd: int
-    """Never written to: its end tells the child that we are gone."""
+    """Descriptor that is never written to: when it closes, the child knows that the parent has ended."""
 
     def ended(self) -> int:
-        """Wait for its end, at last by killing it; returns its code. Its connection is closed by then. For a thread."""
+        """Wait until the child ends, at last by killing it; return its exit code. Run this in a thread.
+
+        Its connection is closed by then.
+        """
         try:
             code = self.process.wait(_END_S)
         except subprocess.TimeoutExpired:
@@ -182,7 +185,7 @@ def start_child(folder: Path, lock: int) -> StartedChild:
 
 
 def _start_process(order: ChildOrder) -> subprocess.Popen[bytes]:
-    """A process group of its own keeps the terminal's Ctrl-C away from it."""
+    """Start the process in its own process group, which keeps the terminal's Ctrl-C away from it."""
     return subprocess.Popen(
         [sys.executable, "-m", _MODULE, order.to_json()],
         env=tool_environment(),  # whoever looks into it, as a tool of the same user may, finds no key there

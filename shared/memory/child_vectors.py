@@ -29,7 +29,7 @@ from pentad.shared.vectors.selection import VectorQuery
 
 
 class ChildConnection:
-    """Answers come in the order of the requests; one whose caller has gone is dropped."""
+    """The connection to a child process. Answers arrive in the order of requests; one without a caller is dropped."""
 
     def __init__(self, child: StartedChild, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._child, self._reader, self._writer = child, reader, writer
@@ -39,26 +39,26 @@ class ChildConnection:
 
     @classmethod
     async def to(cls, child: StartedChild) -> "ChildConnection":
-        """Of a child that was just started, in its parent's loop."""
+        """Return a connection to a child that was just started, in its parent's loop."""
         return cls(child, *await asyncio.open_connection(sock=child.connection))
 
     @property
     def gone(self) -> bool:
-        """Whether the child has ended, or is no use any more."""
+        """Whether the child has ended or is unusable."""
         return self._reading.done()
 
     @property
     def process_id(self) -> int:
-        """The child's."""
+        """Id of the child process."""
         return self._child.process.pid
 
     @property
     def unanswered(self) -> int:
-        """How many requests it has."""
+        """Number of requests without an answer."""
         return len(self._unanswered)
 
     async def answer(self, request: bytes) -> bytes:
-        """The answer's frame, without its length. Raises ``MemoryOutageError`` when the child ends instead."""
+        """Send a request; return the answer's body. Raises ``MemoryOutageError`` when the child ends instead."""
         if self.gone:
             raise _child_ended()
         future: asyncio.Future[bytes] = self._loop.create_future()
@@ -67,12 +67,12 @@ class ChildConnection:
         return await future
 
     def kill_when_stuck(self, longest_s: float) -> None:
-        """End it when it has been at one request for so long."""
+        """Kill the child when it has worked on one request for longer than ``longest_s``."""
         if self._unanswered and self._loop.time() - self._unanswered[0][1] > longest_s:
             self._child.process.kill()
 
     async def end(self) -> None:
-        """Let it answer what it was asked and write everything down; killed when it does not."""
+        """Let the child answer pending requests and write everything to disk; kill it when it does not end."""
         with suppress(OSError, RuntimeError):  # it is gone already
             self._writer.write_eof()
         ending = asyncio.create_task(asyncio.to_thread(self._child.ended))
@@ -103,47 +103,47 @@ def _child_ended() -> MemoryOutageError:
 
 
 _MAX_PENDING_CALLS = 256
-"""Calls under way; more are told to come later."""
+"""Calls that may be pending; more are refused until later."""
 _STUCK_TIMEOUTS = 3
-"""After so many times the limit of a call at one of them, a child is ended: the next may do better."""
+"""A child that works on one call for this many time limits is killed: the next one may do better."""
 
 _NO_LOCK = nullcontext()
-"""The turn of a call that waits for no other."""
+"""Stands for no lock, for calls that wait for no other."""
 
 
 class ChildVectors(CheckedVectors):
-    """See `Vectors`. The folder's lock is taken here and kept while children come and go: no other process gets it.
+    """The port `Vectors`. The folder stays locked while children come and go, so no other process gets it.
 
-    A child that ends unasked loses nothing that was awaited; who waits for it gets ``MemoryOutageError``, and the next
-    call starts another, later and later when they keep ending.
+    A child that ends unasked loses no write that was awaited; waiting callers get ``MemoryOutageError``. The next call
+    starts another child, after longer and longer pauses when they keep ending.
     """
 
     def __init__(self, folder: Path, timeout_s: float = 10.0) -> None:
         self.timeout_s = timeout_s
-        """How long a call may take."""
+        """Seconds that a call may take."""
         self._path = folder
         self._folder = EdgeFolder(folder)
         self._child: ChildConnection | None = None
         self._starting = asyncio.Lock()
         self._writing = asyncio.Lock()
-        """One request to write is under way: a search, which a turn may wait for, waits for one and not for all."""
+        """Lock of writes, one at a time: a search, which a turn may wait for, waits for one write and not for all."""
         self._backoff = Backoff()
         self._closed = False
 
     @property
     def process_id(self) -> int | None:
-        """Of the child; None while there is none."""
+        """Id of the child process; None while there is none."""
         return None if self._child is None or self._child.gone else self._child.process_id
 
     async def open(self) -> None:
-        """Take the folder, and see that it can be read.
+        """Lock the folder, and check that it can be read.
 
         Raises ``MemoryTakenError`` while another process has it: try again, or go without.
         """
         await self.collections()
 
     async def aclose(self) -> None:
-        """Finish what was begun, write everything down and let the folder go."""
+        """Finish pending calls, write everything to disk and release the folder."""
         self._closed = True
         async with self._starting:
             child, self._child = self._child, None
@@ -158,7 +158,7 @@ class ChildVectors(CheckedVectors):
         return ranked
 
     async def parts(self) -> list[str]:
-        """See `EmbeddedVectors`, as of the next two."""
+        """Return the parts, see `EmbeddedVectors`."""
         found: list[str] = await self._call("parts")
         return found
 
@@ -184,7 +184,7 @@ class ChildVectors(CheckedVectors):
         return CHILD_CALLS[call].gives.validate_json(result_of(await self._answer(request)))
 
     async def _answer(self, request: bytes, turn: AbstractAsyncContextManager[None] = _NO_LOCK) -> bytes:
-        """``turn``: what is waited for before it is sent; the limit counts from before."""
+        """Send a request and return its answer. ``turn`` is acquired first; the time limit includes that wait."""
         try:
             async with asyncio.timeout(self.timeout_s) as limit, turn:
                 child = await self._connected()
@@ -204,7 +204,7 @@ class ChildVectors(CheckedVectors):
             ) from None
 
     async def _connected(self) -> ChildConnection:
-        """The child that is there, or another."""
+        """Return the connection to the child, and start one where there is none."""
         async with self._starting:
             if self._closed:
                 raise MemoryOutageError(f"the memory in {self._path} is closed")

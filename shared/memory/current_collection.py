@@ -1,7 +1,7 @@
-"""Which collection of the memory counts, and searches that miss nothing while another is being filled.
+"""The current collection of the memory, and searches that miss nothing while another is being filled.
 
-The alias `CURRENT` means the collection that counts. After a change of the embedding model that is still the earlier
-model's: what it has is found by its words, beside what the model in use has, until the alias is switched.
+The alias `CURRENT_ALIAS` names the current collection. After a change of the embedding model it is still the earlier
+model's: its points are found by their words, beside those of the model in use, until the alias is switched.
 """
 
 from collections.abc import Sequence
@@ -13,17 +13,17 @@ from pentad.shared.vectors.selection import Selection, SparseQuery, VectorQuery
 from pentad.shared.vectors.vector_store import Vectors
 
 CURRENT_ALIAS = "memory-current"
-_LOOK_S = 5.0
-"""How long it is believed which collection counts."""
+_FRESH_S = 5.0
+"""Seconds for which the known collections are believed."""
 
 
 def current_of(known: Sequence[Collection]) -> Collection | None:
-    """The collection that counts; None: it was never said."""
+    """Return the current collection; None: it was never set."""
     return next((each for each in known if CURRENT_ALIAS in each.aliases), None)
 
 
 async def adopt_current(vectors: Vectors) -> Collection | None:
-    """The collection that counts, said for good if it never was: then the one that has most. None: there is none."""
+    """Return the current collection; where none was set, set the one with most points. None: there is none."""
     known = [each for each in await vectors.collections() if each.name != FORGOTTEN]
     found = current_of(known)
     if found is None and known:
@@ -33,7 +33,7 @@ async def adopt_current(vectors: Vectors) -> Collection | None:
 
 
 class CurrentVectors:
-    """Reads of one model's collection, which miss nothing that only the collection that counts has."""
+    """Reads of one model's collection that also find what only the current collection has."""
 
     def __init__(self, vectors: Vectors) -> None:
         self._vectors = vectors
@@ -41,7 +41,7 @@ class CurrentVectors:
         self._looked_at = float("-inf")
 
     async def search(self, name: str, queries: Sequence[VectorQuery]) -> list[list[Hit]]:
-        """The hits of each query, see `Vectors`. Vectors of two models do not compare, words do."""
+        """Return the hits of each query, see `Vectors`. Vectors of two models are not comparable, words are."""
         earlier = await self.earlier(name)
         if earlier is None:
             return await self._vectors.search(name, queries)
@@ -49,12 +49,13 @@ class CurrentVectors:
         words = [query for query in queries if isinstance(query, SparseQuery)]
         more = iter(await self._vectors.search(earlier, words) if words else ())
         return [
-            _joined(hits, next(more), query.limit) if isinstance(query, SparseQuery) else hits
+            _merged_hits(hits, next(more), query.limit) if isinstance(query, SparseQuery) else hits
             for query, hits in zip(queries, found, strict=True)
         ]
 
     async def count(self, name: str, selection: Selection) -> int:
-        """How many points meet it: in that of both which has more, for one is filled from the other."""
+        """Return how many points meet the selection: the larger number of both collections, as one is filled from the
+        other."""
         earlier = await self.earlier(name)
         if earlier is None:
             return await self._vectors.count(name, selection)
@@ -62,12 +63,12 @@ class CurrentVectors:
         return max(here, await self._vectors.count(earlier, selection))
 
     async def collections(self) -> list[Collection]:
-        """All of them."""
+        """Return all collections."""
         return await self._vectors.collections()
 
     async def earlier(self, name: str) -> str | None:
-        """The collection that counts, if that is another one."""
-        if monotonic() - self._looked_at > _LOOK_S:
+        """Return the name of the current collection, if it is another one."""
+        if monotonic() - self._looked_at > _FRESH_S:
             self._known = await self._vectors.collections()
             self._looked_at = monotonic()
         current = current_of(self._known)
@@ -77,6 +78,6 @@ class CurrentVectors:
         return any(each.name == name for each in self._known)
 
 
-def _joined(hits: Sequence[Hit], more: Sequence[Hit], limit: int) -> list[Hit]:
+def _merged_hits(hits: Sequence[Hit], more: Sequence[Hit], limit: int) -> list[Hit]:
     here = {hit.id for hit in hits}
     return in_rank_order([*hits, *(hit for hit in more if hit.id not in here)])[:limit]

@@ -21,22 +21,22 @@ from pentad.shared.segments.segment import Segment
 
 MOST_SEGMENTS = 120
 MOST_QUESTION_CHARS = 24_000
-"""Of all texts together: what is beyond is found as it was said, and nothing is made of it."""
+"""Characters of all texts together; later segments are still found, but nothing is extracted from them."""
 
 
 @immutable
 class NearNode:
-    """Something known that the model may lead edges from and to."""
+    """A node that the model may connect by edges."""
 
     id: str
     user: str | None
-    """Its holder (`Owner.holder`)."""
+    """Holder of the node (`Owner.holder`)."""
     kind: str
     text: str
 
 
 def segments_shown(task: CutTask) -> list[Segment]:
-    """The segments that the model is shown, in order; the first are number 1. None where nothing was said."""
+    """Return the segments that the model is shown, in order, numbered from 1; none for a task without text."""
     shown: list[Segment] = []
     chars = 0
     for segment in task.segments:
@@ -49,7 +49,7 @@ def segments_shown(task: CutTask) -> list[Segment]:
 
 
 def extraction_question(segments: Sequence[Segment], near: Sequence[NearNode]) -> str:
-    """As the `memory_archiver` instruction gets it. Segments and nodes are numbered: models misspell ids."""
+    """Return the question for the `memory_archiver` instruction. Items are numbered, because models misspell ids."""
     said = [
         {"n": n, "type": each.anchor.type.value, "speaker": each.speaker, "at": each.anchor.at, "text": each.text}
         for n, each in enumerate(segments, start=1)
@@ -59,37 +59,37 @@ def extraction_question(segments: Sequence[Segment], near: Sequence[NearNode]) -
 
 
 MOST_NODES, MOST_EDGES = 40, 60
-"""Of one answer, the first."""
+"""Nodes and edges of one answer that are used, the first."""
 MOST_NODE_CHARS = 500
-"""Of a node's text."""
+"""Characters of a node's text."""
 MOST_SUPPORTS = 16
 MIN_NODE_IMPORTANCE = 0.2
-"""What matters less does not enter."""
+"""A node that matters less is refused."""
 _KINDS = (NodeKind.CONCEPT, NodeKind.FACT, NodeKind.PROCEDURE, NodeKind.QUESTION, NodeKind.ANSWER)
 
 
 @immutable
 class Extracted:
-    """What an answer adds to the graph."""
+    """The nodes and edges that an answer adds to the graph."""
 
     nodes: dict[str, MemoryNode]
-    """By the names that the answer gives them."""
+    """Nodes by the names that the answer gives them."""
     edges: list[MemoryEdge]
     refused: int
-    """How much of the answer nothing supports."""
+    """Number of refused items of the answer."""
 
     @property
     def contradicted(self) -> list[MemoryEdge]:
-        """The edges whose targets are true no more."""
+        """The edges whose targets are no longer true."""
         return [edge for edge in self.edges if edge.type is EdgeType.CONTRADICTS]
 
 
 class _RefusedError(Exception):
-    """Nothing supports this."""
+    """An item of the answer is refused, because no statement supports it."""
 
 
 @immutable
-class _End:
+class _EdgeEnd:
     id: str
     user: str | None
 
@@ -97,9 +97,9 @@ class _End:
 def extracted(
     tenant: str, value: Any, segments: Sequence[Segment], near: Sequence[NearNode], same: Mapping[str, str]
 ) -> Extracted:
-    """What the answer ``value`` says of these ``segments``, in the order in which they were shown.
+    """Return what the answer ``value`` says of these ``segments``, which are in the order in which they were shown.
 
-    ``same``: by the answer's names, the ids of nodes that say the same already.
+    ``same``: ids of existing nodes that say the same, by the answer's names.
     """
     nodes: dict[str, MemoryNode] = {}
     refused = 0
@@ -110,8 +110,8 @@ def extracted(
         except _RefusedError:
             refused += 1
     nodes = {name: _with_id(node, same.get(name)) for name, node in nodes.items()}
-    ends = {f"k{n}": _End(each.id, each.user) for n, each in enumerate(near, start=1)}
-    ends |= {name: _End(node.id, node.owner.holder) for name, node in nodes.items()}
+    ends = {f"k{n}": _EdgeEnd(each.id, each.user) for n, each in enumerate(near, start=1)}
+    ends |= {name: _EdgeEnd(node.id, node.owner.holder) for name, node in nodes.items()}
     edges: list[MemoryEdge] = []
     for item in _items(value, "edges", MOST_EDGES):
         try:
@@ -122,7 +122,7 @@ def extracted(
 
 
 def without_forgotten(found: Extracted, ids: Collection[str]) -> Extracted:
-    """The same without these nodes and what leads from or to them."""
+    """Return an extraction without these nodes and without their edges."""
     nodes = {name: node for name, node in found.nodes.items() if node.id not in ids}
     edges = [edge for edge in found.edges if edge.source not in ids and edge.target not in ids]
     return Extracted(nodes, edges, found.refused)
@@ -157,7 +157,9 @@ def _with_id(node: MemoryNode, same: str | None) -> MemoryNode:
     )  # fmt: skip
 
 
-def _edge(tenant: str, item: Mapping[str, Any], segments: Sequence[Segment], ends: Mapping[str, _End]) -> MemoryEdge:
+def _edge(
+    tenant: str, item: Mapping[str, Any], segments: Sequence[Segment], ends: Mapping[str, _EdgeEnd]
+) -> MemoryEdge:
     source, target = (ends.get(str(item.get(name))) for name in ("from", "to"))
     kind = item.get("type")
     if source is None or target is None or source.id == target.id or kind not in tuple(EdgeType):
@@ -176,7 +178,7 @@ def _items(value: Any, name: str, most: int) -> Iterable[Mapping[str, Any]]:
 
 
 def _supports(item: Mapping[str, Any], segments: Sequence[Segment]) -> tuple[Support, ...]:
-    """The statements that it names; at least one of them is there."""
+    """Return the statements that an item names; at least one must exist."""
     named = item.get("segments")
     numbers = [n for n in named if isinstance(n, int) and not isinstance(n, bool)] if isinstance(named, list) else []
     real = [n for n in dict.fromkeys(numbers) if 1 <= n <= len(segments)][:MOST_SUPPORTS]
@@ -191,7 +193,7 @@ def _support(segment: Segment) -> Support:
 
 
 def _narrowest(tenant: str, users: Iterable[str | None]) -> Owner:
-    """Whose a thing is that rests on what these said: nobody sees what two of them said to themselves."""
+    """Return the owner of what rests on these users' statements. What two users said to themselves is refused."""
     named = {user for user in users if user is not None}
     if len(named) > 1:
         raise _RefusedError

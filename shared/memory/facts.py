@@ -15,19 +15,19 @@ from pentad.shared.recall.indexed_segments import WordCache
 from pentad.shared.segments.segment import Segment
 
 MIN_FACT_IMPORTANCE = 0.6
-"""A statement that matters less is no fact, however often it is said."""
+"""Importance of a statement that becomes a fact; one that matters less does not, however often it is repeated."""
 SEARCHED_IMPORTANCE = 0.9
-"""A fact that matters as much is found by searches and by walks; another waits to be said again."""
+"""Importance from which a fact is found by searches and walks; another waits to be repeated."""
 REPETITION_IMPORTANCE = 0.1
-"""What each further task adds that a fact is said in."""
+"""Importance that a fact gains with each further task in which it is said."""
 MOST_FACTS = 256
-"""Of one owner in a task, the first."""
+"""Facts of one owner in a task, the first."""
 MOST_STATEMENT_CHARS = 200
-"""Characters of a statement; what is longer tells more than one thing."""
+"""Characters of a statement; a longer text says more than one thing."""
 
 
 def stated_facts(segments: Sequence[Segment], known: int, read: WordCache) -> Iterator[tuple[Segment, float]]:
-    """What an owner states in a task, with how much it matters. ``known``: the first of these segments are not told."""
+    """Yield the statements of an owner in a task, with their importance. The first ``known`` segments are skipped."""
     number = 0
     for place, segment in enumerate(segments):
         if segment.anchor.type is not SegmentType.USER_MESSAGE or len(segment.text) > MOST_STATEMENT_CHARS:
@@ -44,10 +44,10 @@ def stated_facts(segments: Sequence[Segment], known: int, read: WordCache) -> It
 
 
 def raised_by_repetition(written: Sequence[MemoryNode], there: Sequence[MemoryNode]) -> list[MemoryNode]:
-    """Of the nodes ``there`` those that matter more now, because other tasks say them too.
+    """Return the existing nodes that matter more now, because other tasks say them too.
 
-    ``written``: the same as this task says them. Whoever reads them last sees all who say them: so it is the same
-    whoever is first, and again.
+    ``written`` are the nodes as this task says them. The last reader sees all supports, so the order of writers does
+    not matter, and repetition is safe.
     """
     said: Mapping[str, float] = {node.id: node.importance for node in sorted(written, key=lambda node: node.importance)}
     grown = []
@@ -61,12 +61,12 @@ def raised_by_repetition(written: Sequence[MemoryNode], there: Sequence[MemoryNo
 
 NOTE_TOOL = "memory_note"
 MOST_NOTE_CHARS = 2_000
-"""Of a note."""
+"""Characters of a note."""
 _CALL_PREFIX = f"{NOTE_TOOL} "
 
 
 def notes_in(segments: Sequence[Segment]) -> Iterator[tuple[str, Segment]]:
-    """Each note, and the segment that its call begins with."""
+    """Yield each note, and the first segment of its call."""
     calls: dict[tuple[int, int], list[Segment]] = {}
     for segment in segments:
         if segment.anchor.type is SegmentType.TOOL_CALL:
@@ -78,7 +78,7 @@ def notes_in(segments: Sequence[Segment]) -> Iterator[tuple[str, Segment]]:
 
 
 def _note(pieces: Sequence[Segment]) -> str:
-    """The text of a call of the tool; '' for what is none."""
+    """Return the note of a call of the tool; '' for another call."""
     if not pieces[0].text.startswith(_CALL_PREFIX):
         return ""
     try:
@@ -92,7 +92,7 @@ def _note(pieces: Sequence[Segment]) -> str:
 
 
 def _call_text(pieces: Sequence[Segment]) -> str:
-    """The call as it was written: what lies between its segments is white space."""
+    """Return the call as it was written: between its segments there is only white space."""
     whole = pieces[0].text
     for before, piece in pairwise(pieces):
         whole += " " * (piece.anchor.start - before.anchor.end) + piece.text

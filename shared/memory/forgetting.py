@@ -16,7 +16,7 @@ from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import MemoryNode
 from pentad.shared.keys import UNDO_S, TaskKeys, undoable
 from pentad.shared.memory.forgotten import FORGOTTEN, noted_nodes, noted_segments, write_notes
-from pentad.shared.memory.forgotten_notes import ONE_NOTE, ForgottenNote, hand_over
+from pentad.shared.memory.forgotten_notes import NOTE_ADAPTER, ForgottenNote, hand_over
 from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Argument, Store
@@ -26,50 +26,56 @@ from pentad.shared.vectors.vector_store import Vectors
 
 
 async def ask_to_remember(store: Store, keys: TaskKeys) -> None:
-    """Queue it. Safe to repeat. Raises ``OutageError``."""
+    """Ask archivers to remember a task as it is now: its points are rewritten where they differ.
+
+    Safe to repeat. Raises ``OutageError``.
+    """
     await store.call("XADD", REMEMBER.key(keys.shard), "*", "data", WakeUp(actor=keys.actor).to_json())
     metrics.published.labels(REMEMBER.name, WakeUp.__name__).inc()
 
 
 async def keep_undoable(store: Store, tenant: str, anchor: str, notes: Sequence[Point]) -> None:
-    """Know for a day what a model has forgotten at this anchor. Safe to repeat. Raises ``OutageError``."""
+    """Store for a day what a model had forgotten at this anchor. Safe to repeat. Raises ``OutageError``."""
     if not notes:
         return
     now, key = await store.clock(), undoable(tenant, anchor)
     fields: list[Argument] = []
     for point in notes:
-        fields += [point.id, ONE_NOTE.dump_json(ForgottenNote(KeptPoint(point.id, point.payload), now))]
+        fields += [point.id, NOTE_ADAPTER.dump_json(ForgottenNote(KeptPoint(point.id, point.payload), now))]
     await store.calls([("HSET", key, *fields), ("EXPIRE", key, UNDO_S)])
 
 
 async def read_undoable(store: Store, tenant: str, anchor: str) -> list[ForgottenNote]:
-    """What can be undone there. Raises ``OutageError``."""
+    """Return what can be undone at this anchor. Raises ``OutageError``."""
     found: list[ForgottenNote] = []
     for raw in (await store.call("HGETALL", undoable(tenant, anchor)))[1::2]:
         try:
-            found.append(ONE_NOTE.validate_json(raw))
+            found.append(NOTE_ADAPTER.validate_json(raw))
         except ValidationError:
             continue
     return found
 
 
 async def drop_undoable(store: Store, tenant: str, anchor: str, notes: Sequence[ForgottenNote]) -> None:
-    """These were undone. Safe to repeat. Raises ``OutageError``."""
+    """Delete what was undone. Safe to repeat. Raises ``OutageError``."""
     await store.call("HDEL", undoable(tenant, anchor), *(note.point.id for note in notes))
 
 
 class Forgetter:
-    """Safe to repeat. Raises ``OutageError`` while a store is away: asked again, it goes on."""
+    """Forgets segments and nodes. Safe to repeat. Raises ``OutageError`` while a store is unavailable."""
 
     def __init__(self, store: Store, vectors: Vectors, graph: Graph, shards: int) -> None:
         self._store, self._vectors, self._graph, self._shards = store, vectors, graph, shards
 
     async def collections(self) -> list[str]:
-        """What has points that may be forgotten: all models' memories."""
+        """Return the collections whose points can be forgotten: the memories of all models."""
         return sorted({kept.name for kept in await self._vectors.collections()} - {FORGOTTEN})
 
     async def found(self, tenant: str, points: Sequence[KeptPoint], undo: str | None = None) -> None:
-        """What points stand for, whichever it is. ``undo``: the anchor at which a person can undo it for a day."""
+        """Forget the segments and nodes that points stand for.
+
+        ``undo``: the anchor at which a person can undo it for a day.
+        """
         await self.segments(tenant, [point for point in points if point.payload.kind == SEGMENT_KIND], undo)
         known = [point for point in points if point.payload.kind == NODE_KIND]
         await self.nodes(tenant, await self._nodes_of(known), undo)
@@ -84,7 +90,7 @@ class Forgetter:
         return nodes
 
     async def segments(self, tenant: str, segments: Sequence[KeptPoint], undo: str | None = None) -> None:
-        """What was said. Its tasks are written anew without it: its words go from their other points too."""
+        """Forget segments. Their tasks are rewritten without them, so their words go from other points too."""
         if not segments:
             return
         await self._note(tenant, noted_segments(segments), undo)
@@ -95,7 +101,7 @@ class Forgetter:
         await self.points(tenant, [segment.id for segment in segments])
 
     async def nodes(self, tenant: str, nodes: Sequence[MemoryNode], undo: str | None = None) -> None:
-        """What is known. The statements that it rests on stay, and what they say may be found as it was said."""
+        """Forget nodes. The statements that they rest on stay and can be found."""
         if not nodes:
             return
         await self._note(tenant, noted_nodes(nodes), undo)
@@ -104,7 +110,8 @@ class Forgetter:
             await self._graph.remove(owner, [node.id for node in nodes if node.owner == owner])
 
     async def _note(self, tenant: str, notes: Sequence[Point], undo: str | None) -> None:
-        """Where it is undone, where it outlives the memory's store, then there."""
+        """Write the notes: first for undoing, then for the records, which outlive the store of vectors, then to that
+        store."""
         if undo is not None:
             await keep_undoable(self._store, tenant, undo, notes)
         await hand_over(self._store, notes)

@@ -1,4 +1,4 @@
-"""What a task adds to the stores since it was last written: the cost of a task's end is what is new in it. Pure.
+"""Increments: which part of a task the stores do not have yet, so that a task's end costs only what is new. Pure.
 
 Vectors: the point that stands for an owner's part says how many segments it covers, with a digest of them. It is
 written after them, into the same store, so it never claims more than the store has, even after a backup is restored.
@@ -29,43 +29,43 @@ from pentad.shared.vectors.points import Payload, Point
 
 
 def segment_line(segment: Segment) -> str:
-    """Another one for whatever differs in the segment, but for whose it is."""
+    """Return a line that differs for any difference between segments, except their holder."""
     at = segment.anchor
     return f"{segment.id} {at.step} {at.start} {at.end} {at.type} {at.at} {at.quote} {segment.speaker!r}"
 
 
 def lines_digest(begins: str, lines: Iterable[str]) -> str:
-    """A digest of 32 characters. ``begins``: what else is told by it."""
+    """Return a digest of 32 characters. ``begins`` is hashed before the lines."""
     said = "\n".join((begins, *lines))
     return sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 _POINT_FORMAT = 2
-"""How points are made of segments. Another number writes every task that ends again whole."""
+"""Version of how points are made from segments. A new one rewrites every task when it ends again."""
 
 FirstWritten = dict[str | None, int]
-"""For each owner the first of his segments that was written."""
+"""The first segment of each owner that was written."""
 
 
 @immutable
 class Unwritten:
-    """An owner's part of which something is to be written: its point, and his segments from one of them on."""
+    """An owner's part of a task of which something must be written: its point, and segments from ``first`` on."""
 
     part: OwnersPart
     first: int
-    """That one. It may be there already, with another neighbour."""
+    """Index of the first segment to write. It may exist already, with another neighbour."""
 
     @property
     def embedded(self) -> list[int]:
-        """Places of the segments whose vectors are wanted."""
+        """Indexes of the segments whose vectors are needed."""
         return list(self.part.places[max(0, self.first - AROUND) :])
 
 
 def unwritten(task: CutTask, kept: Mapping[str, Payload], written: FirstWritten) -> list[Unwritten]:
-    """What is to be written.
+    """Return what must be written of a task.
 
-    ``kept``: what the store has of the points that stand for the parts, by id. ``written``: what this writer has
-    written already, and may have written over what another has written since: that is written again.
+    ``kept`` has, by id, the payloads in the store of the points that stand for the parts. ``written`` says what this
+    writer has written already: it may have overwritten what another has written since, so that is written again.
     """
     found = []
     for part in parts_of(task):
@@ -77,17 +77,17 @@ def unwritten(task: CutTask, kept: Mapping[str, Payload], written: FirstWritten)
 
 
 def new_points(task: CutTask, new: Unwritten, vectors: Mapping[int, Vector]) -> Iterator[Point]:
-    """Its segments' points, each made when it is asked for. ``vectors``: of what is `Unwritten.embedded`, by place."""
+    """Yield the points of an increment's segments. ``vectors``: of the segments `Unwritten.embedded`, by index."""
     return segment_points(task, new.part, new.first, vectors)
 
 
 def marked_point(task: CutTask, new: Unwritten) -> Point:
-    """The part's point, to be written when its segments are."""
+    """Return the point of an increment's part, to be written after its segments."""
     return task_point(task, new.part, _mark(task, new.part, len(new.part.places)))
 
 
 def _first_unwritten(task: CutTask, part: OwnersPart, there: Payload | None) -> int:
-    """The first of the owner's segments that the store does not have as it is now."""
+    """Return the index of the first segment that the store does not have as it is now."""
     mark = str(there.details.get(MARK_DETAIL, "")) if there is not None else ""
     count = _count(mark)
     if not 0 < count <= len(part.places) or _mark(task, part, count) != mark:
@@ -96,7 +96,7 @@ def _first_unwritten(task: CutTask, part: OwnersPart, there: Payload | None) -> 
 
 
 def _mark(task: CutTask, part: OwnersPart, count: int) -> str:
-    """Says which segments, how many and in which form: all that their points are made of."""
+    """Return the mark of a part's first segments: their number, and a digest of all that their points are made of."""
     lines = (f"{place} {segment_line(task.segments[place])}" for place in part.places[:count])
     return f"{count}.{lines_digest(f'{_POINT_FORMAT}/{part.kind}/{task.session}', lines)}"
 
@@ -108,25 +108,25 @@ def _count(mark: str) -> int:
 
 @immutable
 class Learned:
-    """A task as it was when its graph was written, by who has written it."""
+    """A task as it was when this process wrote its graph."""
 
     count: int
-    """Of its segments."""
+    """Number of its segments."""
     digest: str
-    """Of what they say, and to whom they belong."""
+    """Digest of its segments and their holders."""
     gone: frozenset[str]
-    """What was its no more: ids of segments and of forgotten nodes, places of messages."""
+    """Parts that had been removed: ids of segments and of forgotten nodes, indexes of messages."""
 
 
 def learned_from(task: CutTask, gone: frozenset[str]) -> Learned:
-    """What is known when all of a task is written. ``gone``: see `Learned.gone`."""
+    """Return the state of a task that is written completely. ``gone``: see `Learned.gone`."""
     return Learned(len(task.segments), _learned_digest(task.segments), gone)
 
 
 def learned_count(task: CutTask, gone: frozenset[str], earlier: Learned | None) -> int:
-    """How many of a task's segments, the first, are in the graph as they are.
+    """Return how many of a task's first segments are in the graph as they are.
 
-    0 also when something has gone since: another writer may have had it in the graph.
+    It is 0 also when something was removed since: another writer may have written that to the graph.
     """
     if earlier is None or earlier.gone != gone or earlier.count > len(task.segments):
         return 0

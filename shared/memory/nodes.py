@@ -20,24 +20,24 @@ from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.vectors.vector_store import Vectors
 
 _METADATA_DETAIL = "metadata"
-"""The detail of a node's point."""
+"""Name of the detail of a node's point that has its metadata."""
 
 
 def metadata_detail(node: MemoryNode) -> dict[str, Detail]:
-    """What a node's point keeps of it."""
+    """Return the details that store a node's metadata."""
     return {} if node.metadata is None else {_METADATA_DETAIL: node.metadata.json}
 
 
 def stored_metadata(kept: Payload) -> dict[str, Any]:
-    """What the point of a node says; empty where there is none. Raises ``DamagedError``."""
+    """Return the metadata in the point of a node; empty where there is none. Raises ``DamagedError``."""
     told = kept.details.get(_METADATA_DETAIL)
     return {} if told is None else metadata_read(str(told))
 
 
 def node_point(node: MemoryNode, session: str, vector: Sequence[float], times: TrueTimes) -> Point:
-    """The point of a node that rests on a statement of ours. ``vector``: of its text; ``session``: of the statement.
+    """Return the point of a node. ``vector``: of its text; ``session``: of its newest statement.
 
-    Its id is the node's, its anchor the newest statement's. Raises ``BadAnchorError`` for one that is none.
+    Its id is the node's, its anchor the newest statement's. Raises ``BadAnchorError`` for an invalid anchor.
     """
     newest = max(node.supports, key=lambda support: (support.at, support.anchor))
     point = _point(node.id, node.owner, newest.task, session, newest.anchor, node.text, vector)
@@ -53,7 +53,7 @@ def node_point(node: MemoryNode, session: str, vector: Sequence[float], times: T
 
 
 def reembedded_node_point(kept: KeptPoint, vector: Sequence[float]) -> Point:
-    """The point of a node for another model. ``kept``: what another model's point keeps of it."""
+    """Return the point of a node for another model. ``kept``: the node's point of the earlier model."""
     said = kept.payload
     return replace(_point(kept.id, said.owner, said.task, said.session, said.anchor, said.text, vector), payload=said)
 
@@ -68,11 +68,11 @@ def _point(name: str, owner: Owner, task: str, session: str, anchor: str, text: 
 _NODES_PER_BATCH = 64
 """Nodes that are embedded at once."""
 _MOST_EDGES = 1_000
-"""Edges of nodes that have an end: of more, the heaviest."""
+"""Edges that are read of nodes with an end: of more, the heaviest."""
 
 
 async def true_times(graph: Graph, nodes: Sequence[MemoryNode]) -> dict[str, TrueTimes]:
-    """When each node is true. Raises ``MemoryOutageError``."""
+    """Return when each node is true. Raises ``MemoryOutageError``."""
     ends: dict[str, list[int]] = {node.id: [] for node in nodes}
     ended = [node for node in nodes if node.true_until is not None]
     for owner in dict.fromkeys(node.owner for node in ended):
@@ -84,13 +84,13 @@ async def true_times(graph: Graph, nodes: Sequence[MemoryNode]) -> dict[str, Tru
 
 
 class NodePointWriter:
-    """Writes them. Raises ``MemoryOutageError`` while a store is away, ``ModelFailed`` when no vector is to be had."""
+    """Writes the points of nodes. Raises ``MemoryOutageError``; ``ModelFailed`` while the model is unavailable."""
 
     def __init__(self, vectors: Vectors, embedder: Embedder, graph: Graph) -> None:
         self._vectors, self._embedder, self._graph = vectors, embedder, graph
 
     async def write(self, nodes: Sequence[MemoryNode], session: str, requester: Requester) -> None:
-        """Let searches find these nodes as they are now. ``session``: of the newest statement they rest on."""
+        """Write the points of nodes as they are now. ``session``: of the newest statement that they rest on."""
         for begin in range(0, len(nodes), _NODES_PER_BATCH):
             some = nodes[begin : begin + _NODES_PER_BATCH]
             found = await self._embedder.embed([node.text for node in some], requester)
@@ -102,7 +102,7 @@ class NodePointWriter:
             await self._vectors.upsert(collection, points)
 
     async def write_again(self, owner: Owner, ids: Sequence[str], requester: Requester) -> None:
-        """The same for nodes of which something was learned elsewhere; what was never searched is not."""
+        """Rewrite the points of nodes that have points, after something was learned of them elsewhere."""
         sessions: dict[str, str] = {}
         for there in await self._vectors.collections():
             if there.name != FORGOTTEN:

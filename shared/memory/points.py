@@ -1,7 +1,7 @@
-"""A finished task as the points that a store of vectors keeps of it, and what is read of them again. Pure.
+"""A finished task as points of a store of vectors, and what is read from them again. Pure.
 
-What one user's memories are made of is his alone: the segments beside one, and the words of a task, are those of the
-same owner. So a task has a point of its own for each owner in it.
+A user's memories are made only of what that user owns: the neighbours of a segment, and the words of a task, are those
+of the same owner. So a task has a point of its own for each owner in it.
 """
 
 import re
@@ -32,51 +32,51 @@ from pentad.shared.segments.segment import MOST_OF_TASK, Segment, segments_of
 from pentad.shared.vectors.points import Dense, Detail, Payload, Point, Sparse, SparseVector
 
 SEGMENT_KIND = "episodic"
-"""What was said, as it was said."""
+"""Kind of points of segments: what was said, word for word."""
 NODE_KIND = "semantic"
-"""What is known: a node of the graph."""
+"""Kind of points of nodes of the graph."""
 TASK_KIND = "task"
-"""Stands for all that was said in a task."""
+"""Kind of points that stand for all that was said in a task."""
 FIRST_OF_TASK, ALSO_OF_TASK = "task", "also"
-"""Types of the points of `TASK_KIND`: each task has exactly one of the first, further owners have the second."""
+"""Types of the points of `TASK_KIND`: each task has exactly one of the first; further owners have the second."""
 _MAX_SPEAKER_CHARS = 128
 _DIGEST_DETAIL = "words"
-"""The detail with `words_digest`."""
+"""Name of the detail with `words_digest`."""
 MARK_DETAIL = "written"
-"""The detail of a point of `TASK_KIND` that says which segments it stands for: what is written of them, and how."""
+"""Name of the detail of a point of `TASK_KIND` that says which segments it covers, and in which format."""
 Vector = Sequence[float]
 
 
 @immutable
 class CutTask:
-    """A finished task in pieces."""
+    """A finished task, cut into segments."""
 
     tenant: str
     id: str
     session: str
     segments: Sequence[Segment]
     read: WordCache = field(default_factory=WordCache, compare=False, repr=False)
-    """What was read of its texts."""
+    """Cache of its texts' names and terms."""
 
 
 @immutable
 class OwnersPart:
-    """What of a task is one owner's."""
+    """The part of a task that one owner holds."""
 
     holder: str | None
     kind: str
-    """`FIRST_OF_TASK` or `ALSO_OF_TASK`."""
+    """Type of its point, `FIRST_OF_TASK` or `ALSO_OF_TASK`."""
     places: Sequence[int]
-    """Of the owner's segments among the task's."""
+    """Indexes of the owner's segments among the task's."""
 
 
 def cut_task(tenant: str, task_id: str, session: str, messages: Sequence[Mapping[str, Any]]) -> CutTask:
-    """Cut a task. ``messages``: its transcript as a record has it."""
+    """Cut a task into segments. ``messages``: its transcript as records have it."""
     return CutTask(tenant, task_id, session, without_repeats(segments_of(tenant, task_id, messages), messages))
 
 
 def cut_further(task: CutTask, messages: Sequence[Mapping[str, Any]], begin: int) -> CutTask:
-    """The same task when more was said in it, from the message at ``begin`` on, and nothing was moved away since.
+    """Return a cut task with what was said from the message at ``begin`` on; nothing was moved away since.
 
     ``messages``: all of its transcript.
     """
@@ -85,7 +85,7 @@ def cut_further(task: CutTask, messages: Sequence[Mapping[str, Any]], begin: int
 
 
 def without(task: CutTask, ids: Collection[str]) -> CutTask:
-    """The same as if these segments had never been said."""
+    """Return a task without these segments."""
     if not ids:
         return task
     left = [each for each in task.segments if each.id not in ids]
@@ -93,12 +93,12 @@ def without(task: CutTask, ids: Collection[str]) -> CutTask:
 
 
 def texts_of(task: CutTask) -> list[str]:
-    """What has to be embedded, in order."""
+    """Return the texts to embed, in order."""
     return [segment.text for segment in task.segments]
 
 
 def parts_of(task: CutTask) -> list[OwnersPart]:
-    """The parts of its owners, in the order in which they first speak."""
+    """Return the parts of its owners, in the order in which they first speak."""
     places: dict[str | None, list[int]] = {}
     for place, segment in enumerate(task.segments):
         places.setdefault(segment.holder, []).append(place)
@@ -107,17 +107,17 @@ def parts_of(task: CutTask) -> list[OwnersPart]:
 
 
 def part_id(task: CutTask, part: OwnersPart) -> str:
-    """The id of the point that stands for this part."""
+    """Return the id of the point that stands for this part."""
     return task_point_id(task.tenant, task.id, part.holder)
 
 
 def ids_of(task: CutTask) -> set[str]:
-    """The ids of all its points."""
+    """Return the ids of all its points."""
     return {segment.id for segment in task.segments} | {part_id(task, part) for part in parts_of(task)}
 
 
 def points_of(task: CutTask, vectors: Sequence[Vector]) -> list[Point]:
-    """All points of a task; none of one in which nothing was said. ``vectors``: of its texts, in order."""
+    """Return all points of a task; none of an empty one. ``vectors``: of its texts, in order."""
     by_place = dict(enumerate(vectors))
     points: list[Point] = []
     for part in parts_of(task):
@@ -126,9 +126,9 @@ def points_of(task: CutTask, vectors: Sequence[Vector]) -> list[Point]:
 
 
 def segment_points(task: CutTask, part: OwnersPart, first: int, vectors: Mapping[int, Vector]) -> Iterator[Point]:
-    """The points of an owner's segments from the ``first`` of them on, each made when it is asked for.
+    """Return the points of an owner's segments from the ``first`` on, each made when it is asked for.
 
-    ``vectors``: of their texts, and of `AROUND` texts of his before them, by their places.
+    ``vectors``: by index, of their texts and of `AROUND` texts of the same owner before them.
     """
     begin = max(0, first - AROUND)
     own = part.places[begin:]
@@ -139,7 +139,7 @@ def segment_points(task: CutTask, part: OwnersPart, first: int, vectors: Mapping
 
 
 def task_point(task: CutTask, part: OwnersPart, mark: str) -> Point:
-    """The point that stands for an owner's part. ``mark``: see `MARK_DETAIL`; empty: it does not say."""
+    """Return the point that stands for an owner's part. ``mark``: see `MARK_DETAIL`; empty: it has none."""
     segments = [task.segments[place] for place in part.places]
     last = segments[-1].anchor.at
     payload = Payload(
@@ -159,7 +159,7 @@ def task_point(task: CutTask, part: OwnersPart, mark: str) -> Point:
 
 
 def facts_of(payload: Payload) -> SegmentFacts:
-    """What fusion knows of a segment that a search found."""
+    """Return the facts of a segment that a search found."""
     kept = payload.details
     before = kept.get("asked_before")
     return SegmentFacts(
@@ -176,7 +176,7 @@ def facts_of(payload: Payload) -> SegmentFacts:
 
 
 def words_kept(payload: Payload) -> str:
-    """A digest of the words of a segment or node, see `words_digest`."""
+    """Return a digest of the words of a segment or node, see `words_digest`."""
     kept = payload.details.get(_DIGEST_DETAIL)
     return words_digest(payload.text) if kept is None else str(kept)
 
@@ -194,7 +194,7 @@ def _segment_point(
 
 
 def segment_payload(task: CutTask, holder: str | None, place: int, each: IndexedSegment) -> Payload:
-    """What is kept of a segment beside its vectors. ``place``: among its task's."""
+    """Return the payload of a segment. ``place``: its index among its task's segments."""
     return Payload(
         owner=Owner.of_holder(task.tenant, holder),
         kind=SEGMENT_KIND,
@@ -211,7 +211,7 @@ def segment_payload(task: CutTask, holder: str | None, place: int, each: Indexed
 
 
 def bare_payload(task: CutTask, place: int) -> Payload:
-    """What says which segment of a task this is, and whose, without its words. ``place``: among the task's."""
+    """Return a payload that identifies a segment and its owner, without its words. ``place``: its index."""
     segment = task.segments[place]
     return Payload(
         owner=Owner.of_holder(task.tenant, segment.holder),
@@ -228,7 +228,7 @@ def bare_payload(task: CutTask, place: int) -> Payload:
 
 
 def _segment_details(facts: SegmentFacts, digest: str) -> dict[str, Detail]:
-    """What `facts_of` and `words_kept` read; what is not the case is left out."""
+    """Return the details that `facts_of` and `words_kept` read; false ones are left out."""
     told: dict[str, Detail] = {"speaker": _writable(facts.speaker[:_MAX_SPEAKER_CHARS])}
     told |= {name: True for name in ("by_user", "asks", "dated") if getattr(facts, name)}
     told |= {_DIGEST_DETAIL: digest} if digest else {}
@@ -238,24 +238,24 @@ def _segment_details(facts: SegmentFacts, digest: str) -> dict[str, Detail]:
 
 
 def sparse(terms: SparseTerms) -> SparseVector:
-    """A sparse vector of the terms and their weights."""
+    """Return a sparse vector of the terms and their weights."""
     return SparseVector(tuple(terms), tuple(terms.values()))
 
 
 def _writable(text: str) -> str:
-    """As UTF-8 can say it: half a character is `?`."""
+    """Return a text that UTF-8 can encode: half a character becomes `?`."""
     return text.encode("utf-8", "replace").decode()
 
 
 _MAX_OWN_CHARS = 32
-"""Letters and digits that an answer may have around each thing that it repeats and yet say nothing of its own."""
+"""Letters and digits of its own that an answer may have around each quote and still count as a repetition."""
 _ANCHOR = re.compile(r"\ba1\.[\w-]{16,}")
 
 
 def without_repeats(segments: list[Segment], messages: Sequence[Mapping[str, Any]]) -> list[Segment]:
-    """The segments but answers that say, word for word, what the task was shown of the memory before, and little more.
+    """Return the segments without answers that only repeat, word for word, what the task was shown of the memory.
 
-    ``messages``: all of the transcript.
+    An answer that quotes a memory is no second copy of it. ``messages``: all of the transcript.
     """
     if not any(segment.anchor.type == SegmentType.RESPONSE for segment in segments):
         return segments
@@ -270,7 +270,7 @@ def without_repeats(segments: list[Segment], messages: Sequence[Mapping[str, Any
 
 
 def _quoted_texts(message: Mapping[str, Any]) -> Iterator[str]:
-    """What a message quotes; an answer of an earlier task, which names its source, as a whole."""
+    """Yield the texts that a message quotes; for an answer of an earlier task, which names its source, all of it."""
     content = as_text(message.get("content"))
     yield from (quote.text for quote in quotes_in(content))
     if message.get("role") == "assistant" and _ANCHOR.search(content):
@@ -278,7 +278,8 @@ def _quoted_texts(message: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _repeats(segment: Segment, shown: Sequence[tuple[int, str]]) -> bool:
-    """``shown``: the longest first, so that none is taken for a part of another."""
+    """Whether a segment repeats what was shown. ``shown``: the longest first, so that none is taken for part of
+    another."""
     if segment.anchor.type != SegmentType.RESPONSE:
         return False
     left, repeated = segment.text, 0

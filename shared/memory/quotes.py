@@ -13,7 +13,7 @@ from pentad.shared.recall.relevance import about
 
 MOST_QUOTES = 12
 _MOST_TASKS = 5
-"""Related tasks that are named, those of the best quotes."""
+"""Number of related tasks that are named, those of the best quotes."""
 
 
 @immutable
@@ -22,18 +22,18 @@ class QuotedHit:
 
     hit: MemoryHit
     text: str
-    """The line, and that of its task."""
+    """Text of the line, with the line of its task."""
 
 
 def hits_about(question: str, hits: Sequence[MemoryHit], known: Sequence[str], task: str) -> Sequence[MemoryHit]:
-    """The hits that are about the question, and say what is not known yet. ``hits``: the best first."""
+    """Return the hits that are about the question and say something new. ``hits``: best first."""
     fresh = list(new_hits(hits, known, task))
     places = about(question, [hit.payload.text for hit in fresh], [hit.score for hit in fresh])
     return [fresh[place] for place in places]
 
 
 def new_hits(hits: Sequence[MemoryHit], known: Sequence[str], task: str) -> Iterator[MemoryHit]:
-    """Hits that say what is not known yet, the same words once. ``known``: what the prompt of ``task`` says."""
+    """Yield hits that say something new, the same words once. ``known``: what the prompt of ``task`` says."""
     read = [_plain(text) for text in known]
     seen: set[str] = set()
     for hit in hits:
@@ -44,7 +44,7 @@ def new_hits(hits: Sequence[MemoryHit], known: Sequence[str], task: str) -> Iter
 
 
 def quotation_of(hits: Sequence[MemoryHit], tokens: int) -> tuple[str, tuple[str, ...]]:
-    """The text, in about so many tokens, and the anchors that it names; '' when none fits."""
+    """Return a quotation of about this many tokens and the anchors that it names; '' when no hit fits."""
     left = tokens - tokens_in(quotation([]))
     lines = [
         QuotedHit(hit, "\n".join(map(quote_line, (_quote(hit, len(hits)), *related_tasks([hit]))))) for hit in hits
@@ -56,13 +56,13 @@ def quotation_of(hits: Sequence[MemoryHit], tokens: int) -> tuple[str, tuple[str
 
 
 def numbered(hits: Sequence[MemoryHit]) -> list[str]:
-    """The lines of a quotation: the hits, then the tasks that they are of."""
+    """Return the lines of a quotation: the hits, then their tasks."""
     quotes = [quote_line(_quote(hit, number)) for number, hit in enumerate(hits, start=1)]
     return [*quotes, *map(quote_line, related_tasks(hits))]
 
 
 def related_tasks(hits: Sequence[MemoryHit]) -> list[RelatedTask]:
-    """The tasks that are quoted, that of the best quote first. ``hits``: as they are numbered."""
+    """Return the tasks that are quoted, that of the best quote first. ``hits``: in the order of their numbers."""
     numbers: dict[str, list[int]] = {}
     for number, hit in enumerate(hits, start=1):
         numbers.setdefault(hit.payload.task, []).append(number)
@@ -88,11 +88,11 @@ def _plain(text: str) -> str:
 
 _WIDE_CHAR = re.compile(rf"[{WIDE}]")
 _CHARS_PER_TOKEN = 3
-"""Of texts in other scripts than Chinese and Japanese; models that we know of need fewer tokens than that."""
+"""Characters of a token in scripts other than Chinese and Japanese; the models that we know of need fewer tokens."""
 
 
 class HasText(Protocol):
-    """A memory that would be quoted."""
+    """A memory with a text that may be quoted."""
 
     @property
     def text(self) -> str: ...
@@ -102,13 +102,13 @@ H = TypeVar("H", bound=HasText)
 
 
 def tokens_in(text: str) -> int:
-    """About how many tokens a model reads a text as: rather more than fewer, a Chinese character as one."""
+    """Estimate the tokens of a text, rather too many than too few; a Chinese character counts as one."""
     wide = len(_WIDE_CHAR.findall(text))
     return wide + -(-(len(text.encode("utf-8", "replace")) - 3 * wide) // _CHARS_PER_TOKEN)
 
 
 def fitting(memories: Iterable[H], tokens: int, each: int = 0) -> Sequence[H]:
-    """The memories that fit into so many tokens, in their order: one that is too long makes room for shorter ones.
+    """Return the memories that fit into so many tokens, in order; one that is too long is skipped.
 
     ``each``: tokens that quoting costs beside the text.
     """

@@ -1,7 +1,7 @@
-"""The order of what a question finds: five searches, one look-up of names, and what comes first of all of it. Pure.
+"""The ranking of what a question finds: five searches, one look-up of names, and their fusion. Pure.
 
-It says what is to be searched for and is told what was found, so it runs beside any store: in the process that asks a
-server, and in the one that has the embedded store open, where the hits are not sent to anybody.
+It yields searches and receives their hits, so it runs beside any store: in the process that asks a server, and in the
+process of the embedded store, where the hits need not be sent to anybody.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
@@ -23,32 +23,32 @@ from pentad.shared.vectors.points import Dense, Hit, Payload, Sparse
 from pentad.shared.vectors.selection import DenseQuery, Selection, SparseQuery, VectorQuery
 
 RankedMemories = list[tuple[RankedSegment, Payload]]
-"""The best first, each with what is kept of it."""
+"""Ranked memories, the best first, each with its payload."""
 Searching = Generator[Sequence[VectorQuery], list[list[Hit]], RankedMemories]
-"""Yields what to search for, is sent what each query has found, and returns the order."""
+"""A generator that yields queries, receives the hits of each query, and returns the ranking."""
 
 
 @immutable
 class MemoryRanking:
-    """A question whose vector is known."""
+    """A question with its vector."""
 
     owner: Owner
     text: str
     participants: tuple[str, ...]
-    """Who has spoken in these memories."""
+    """Names of those who have spoken in these memories."""
     vector: tuple[float, ...]
-    """Of the question without their names."""
+    """Vector of the question without the participants' names."""
     model: str
-    """That made the vector."""
+    """Embedding model that made the vector."""
     now_ms: int
     limit: int
-    """How many are told of."""
+    """Number of memories to return."""
     as_of: int | None = None
-    """What had been said and was true at this time, in ms since the epoch; None: what is still true."""
+    """Time in ms since the epoch: only what had been said and was true then counts; None: what is still true."""
     kinds: tuple[str, ...] = ()
-    """Of memory; none for all."""
+    """Kinds of memory to search; empty: all."""
     hurried: bool = False
-    """A turn waits for it."""
+    """Whether a turn waits for it."""
 
 
 @runtime_checkable
@@ -56,21 +56,21 @@ class RankingVectors(Protocol):
     """A store of vectors that ranks where its points are."""
 
     async def rank(self, collection: str, asked: MemoryRanking) -> RankedMemories:
-        """What `ranked_memories` returns when it is told what this store finds. Raises what a search raises."""
+        """Return what `ranked_memories` returns for this store's hits. Raises what a search raises."""
         ...
 
 
 def question_of(owner: Owner, text: str, participants: Sequence[str]) -> ReadQuestion:
-    """Read a question: the owner's user is a participant too."""
+    """Parse a question; the owner's user is a participant too."""
     return read_question(text, [*participants, owner.user or ""])
 
 
 def ranked_memories(
     asked: MemoryRanking, facts_of_kept: Callable[[str, Payload], SegmentFacts] = lambda _, kept: facts_of(kept)
 ) -> Searching:
-    """Search, rank, and once more with what the names in the best hits lead to.
+    """Search and rank, and once more with what the names in the best hits lead to.
 
-    ``facts_of_kept``: for who has read the facts of a point before.
+    ``facts_of_kept``: reads the facts of a payload, perhaps from a cache.
     """
     question = question_of(asked.owner, asked.text, asked.participants)
     weights, moment = weights_for(asked.model, asked.hurried), asked.now_ms if asked.as_of is None else asked.as_of
@@ -79,7 +79,7 @@ def ranked_memories(
     answers = yield [query for _, query in searches]
     payloads = _segments_in(answers)
     untrue = untrue_among(payloads, asked.now_ms, asked.as_of)
-    found = found_segments(_joined([using for using, _ in searches], answers, untrue))
+    found = found_segments(_hits_by_search([using for using, _ in searches], answers, untrue))
     known = {name: kept for name, kept in payloads.items() if name not in untrue and _is_wanted(kept, asked)}
     facts = {name: facts_of_kept(name, kept) for name, kept in known.items()}
     ranked = fused(question, found, facts, weights, moment)
@@ -99,9 +99,10 @@ def ranked_memories(
 
 
 def _selections(asked: MemoryRanking) -> list[Selection]:
-    """What is searched: as of another time, what was said by then, and by itself what is known, which has its times.
+    """Return the selections to search: as of another time, segments said by then, and nodes, which have their own
+    times.
 
-    What is known says also which statements do not count, so it is searched when only those are wanted.
+    Nodes also say which statements do not count, so they are searched when only those are wanted.
     """
     if asked.kinds == (NODE_KIND,):
         return [Selection(asked.owner, kinds=asked.kinds)]
@@ -115,10 +116,10 @@ def _is_wanted(kept: Payload, asked: MemoryRanking) -> bool:
     return not asked.kinds or kept.kind in asked.kinds
 
 
-def _joined(
+def _hits_by_search(
     searches: Sequence[Dense | Sparse], answers: Sequence[Sequence[Hit]], untrue: Collection[str]
 ) -> dict[Dense | Sparse, list[Hit]]:
-    """What each search has found in all selections, without what is not true."""
+    """Return the hits of each search in all selections, without those that are not true."""
     found: dict[Dense | Sparse, list[Hit]] = {}
     for using, hits in zip(searches, answers, strict=True):
         found.setdefault(using, []).extend(hit for hit in hits if hit.id not in untrue)
@@ -126,12 +127,12 @@ def _joined(
 
 
 def _segments_in(answers: Sequence[Sequence[Hit]]) -> dict[str, Payload]:
-    """What is kept of the segments that were found."""
+    """Return the payloads of the segments and nodes that were found."""
     return {hit.id: hit.payload for hits in answers for hit in hits if hit.payload.kind in (SEGMENT_KIND, NODE_KIND)}
 
 
 class FactsCache:
-    """The facts of points that were ranked before, as long as these keep the same."""
+    """Caches the facts of ranked points as long as their payloads are the same objects."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -149,13 +150,13 @@ class FactsCache:
 
 
 Answers = Mapping[Dense | Sparse, Sequence[Hit]]
-"""What each search found; a search that was not made has none."""
+"""Hits of each search; a search that was not made has none."""
 
 
 def searches_for(
     question: ReadQuestion, vector: Sequence[float], selection: Selection, weights: PartWeights
 ) -> dict[Dense | Sparse, VectorQuery]:
-    """The searches, at most five: one that counts nothing, or has no word to look for, is not made."""
+    """Return the searches, at most five: one with weight 0 or without a word to look for is not made."""
     near, terms = tuple(vector), sparse(question.terms)
     dense = {Dense.TEXT: weights.text, Dense.AROUND: weights.around}
     words = {Sparse.WORDS: weights.words, Sparse.AROUND_WORDS: weights.around_words, Sparse.TASK_WORDS: weights.task}
@@ -170,7 +171,7 @@ def searches_for(
 
 
 def found_segments(answers: Answers) -> FoundSegments:
-    """The scores that the searches gave, for `fused`."""
+    """Return the scores that the searches gave, for `fused`."""
     tasks: dict[str, float] = {}
     for hit in answers.get(Sparse.TASK_WORDS, ()):
         tasks[hit.payload.task] = max(hit.score, tasks.get(hit.payload.task, 0.0))
@@ -184,7 +185,7 @@ def found_segments(answers: Answers) -> FoundSegments:
 
 
 def name_lookup(names: Mapping[str, object], selection: Selection) -> SparseQuery:
-    """Who mentions any of these names."""
+    """Return a query for the segments that mention any of these names."""
     return SparseQuery(sparse(name_terms(names)), Sparse.WORDS, selection, most_asked(names))
 
 
@@ -193,13 +194,17 @@ def _scores_by_id(hits: Iterable[Hit]) -> dict[str, float]:
 
 
 MOST_ANCHORS = 16
-"""Of a hit, the newest."""
+"""Anchors of one hit, the newest."""
 
 
 def without_duplicates(
     ranked: Sequence[RankedSegment], payloads: Mapping[str, Payload], limit: int
 ) -> list[tuple[RankedSegment, Payload]]:
-    """The best ``limit``, the same words of the same owner where they rank best, with the anchors of the others."""
+    """Return the best ``limit`` memories; the same words of an owner are one hit with the anchors of all places.
+
+    Merging happens at a search and not at a write: each place keeps its point, so one that is moved, forgotten or
+    erased takes nothing of the others along. Nothing is merged across owners.
+    """
     places: dict[tuple[str | None, str], int] = {}
     chosen: list[RankedSegment] = []
     others: list[list[Payload]] = []

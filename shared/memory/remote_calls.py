@@ -14,22 +14,22 @@ from pentad.shared.vectors.points import Collection, Hit, KeptPoint, Payload, Po
 from pentad.shared.vectors.selection import Selection, VectorQuery
 
 MOST_REQUEST_BYTES = 8 << 20
-"""Of one request."""
+"""Bytes of one request."""
 MOST_REPLY_BYTES = 32 << 20
-"""Of one reply."""
+"""Bytes of one reply."""
 
 
 def tenant_of(args: Any) -> str:
-    """The tenant that a call is about, from its arguments as they are sent; '' where they name none.
+    """Return the tenant that a call is about, from its arguments as they are sent; '' where they name none.
 
-    It only says whose turn it is: what a call may see is decided by its arguments as they are read.
+    It only decides whose turn it is: what a call may see is decided by its arguments after they are parsed.
     """
     named = (_tenant_in(part) for part in (args if isinstance(args, list) else [args]))
     return next((tenant for tenant in named if tenant), "")
 
 
 def _tenant_in(part: Any) -> str:
-    """A tenant, from an owner, a query, a question or the first of several points."""
+    """Return the tenant in an owner, a query, a question or the first of several points."""
     if isinstance(part, list):
         return _tenant_in(part[0]) if part else ""
     if not isinstance(part, dict):
@@ -40,9 +40,9 @@ def _tenant_in(part: Any) -> str:
 
 
 class MemoryCall:
-    """A method of a port. ``gives``: what it returns, None for nothing; ``given``: the types of its arguments.
+    """A method of a port: ``gives`` is the type of its result, None for none; ``given`` are those of its arguments.
 
-    Their readers are made at the first call: a service that starts does not wait for them.
+    Type adapters are made at the first call, so that starting a service does not wait for them.
     """
 
     def __init__(self, gives: Any, *given: Any) -> None:
@@ -50,23 +50,23 @@ class MemoryCall:
 
     @cached_property
     def given(self) -> TypeAdapter[Any]:
-        """Of the arguments, as a tuple."""
+        """Adapter of the arguments, as a tuple."""
         arguments: Any = tuple.__class_getitem__(self._given)
         return TypeAdapter(arguments)
 
     @cached_property
     def gives(self) -> TypeAdapter[Any]:
-        """Of what it returns."""
+        """Adapter of the result."""
         return TypeAdapter(self._gives)
 
 
 POINTS_AT_ONCE = 32
-"""Points of one request: so many of the longest vectors fit."""
+"""Points of one request: that many with the longest vectors fit."""
 
 
 @immutable
 class FoundHits:
-    """The hits of a search. A point that several queries found says what it keeps once."""
+    """The hits of a search. A point that several queries found has its payload once."""
 
     payloads: dict[str, Payload]
     found: list[list[tuple[str, float]]]
@@ -86,29 +86,29 @@ VECTOR_CALLS: Mapping[str, MemoryCall] = {
     "tenants": MemoryCall(list[str], str),
     "delete": MemoryCall(None, str, Selection),
 }
-"""By name. Selections are made anew on the other side, so none comes through without a tenant."""
+"""Calls of vectors by name. Selections are parsed again on the other side, so each has a tenant."""
 CHILD_CALLS: Mapping[str, MemoryCall] = {
     **VECTOR_CALLS,
     "parts": MemoryCall(list[str]),
     "read_part": MemoryCall(str | None, str, str | None),
     "set_aside": MemoryCall(str, str),
 }
-"""What the process that has a store may ask its child for; other services may not."""
+"""Calls that the process with a store may make to its child; other services may not make the last three."""
 
 
 def packed(hits: Sequence[Sequence[Hit]]) -> FoundHits:
-    """Hits as they are sent."""
+    """Return hits as they are sent."""
     payloads = {hit.id: hit.payload for found in hits for hit in found}
     return FoundHits(payloads, [[(hit.id, hit.score) for hit in found] for found in hits])
 
 
 def unpacked(found: FoundHits) -> list[list[Hit]]:
-    """The inverse of `packed`. Raises ``KeyError`` for a hit of which nothing is told."""
+    """Return the hits that `packed` packed. Raises ``KeyError`` for a hit without a payload."""
     return [[Hit(name, score, found.payloads[name]) for name, score in hits] for hits in found.found]
 
 
 GRAPH_PREFIX = "graph."
-"""Begins the names of its calls: those of the vectors have none."""
+"""Prefix of the names of the graph's calls; those of vectors have none."""
 
 
 GRAPH_CALLS: Mapping[str, MemoryCall] = {
@@ -133,4 +133,4 @@ GRAPH_CALLS: Mapping[str, MemoryCall] = {
         "edge_page": MemoryCall(list[MemoryEdge], str, int, str),
     }.items()
 }
-"""By name. Owners are made anew on the other side, so none comes through without a tenant."""
+"""Calls of the graph by name. Owners are parsed again on the other side, so each has a tenant."""

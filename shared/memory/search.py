@@ -20,29 +20,29 @@ from pentad.shared.vectors.vector_store import Vectors
 T = TypeVar("T")
 
 MOST_FOUND = 100
-"""Hits of one search."""
-_PROBE = "memory"
-"""A text that is embedded to learn the model's name."""
+"""Hits of one search, at most."""
+_PROBE_TEXT = "memory"
+"""A text that is embedded only to learn the model's name."""
 
 
 @immutable
 class MemoryQuestion:
-    """Who asks what, and of whom."""
+    """A question to the memory, and who asks it."""
 
     owner: Owner
     text: str
     limit: int
-    """How many hits, 1 to `MOST_FOUND`."""
+    """Number of hits, 1 to `MOST_FOUND`."""
     now_ms: int
-    """What recency counts from, in ms since the epoch."""
+    """Time from which recency counts, in ms since the epoch."""
     participants: tuple[str, ...] = ()
-    """Who has spoken in these memories, where they have names; the owner's user is one anyway."""
+    """Names of those who have spoken in these memories, where they have names; the owner's user always counts."""
     as_of: int | None = None
-    """What had been said and was true at this time, in ms since the epoch; None: what is still true."""
+    """Time in ms since the epoch: only what had been said and was true then counts; None: what is still true."""
     kinds: tuple[str, ...] = ()
-    """Of memory, as points have them; none for all."""
+    """Kinds of memory as points have them; empty: all."""
     hurried: bool = False
-    """A turn waits for it: what takes long and counts little is left out."""
+    """Whether a turn waits for it: what takes long and counts little is left out."""
 
 
 @immutable
@@ -52,28 +52,28 @@ class MemoryHit:
     id: str
     payload: Payload
     score: float
-    """0 to 1: how it compares with the others that were found, not whether it answers."""
+    """Score, 0 to 1: how it compares with the other hits, not whether it answers."""
     parts: Mapping[str, float]
-    """What the score is made of, by the names of `PartWeights`."""
+    """Parts of the score, by the names of `PartWeights`."""
     also: tuple[str, ...] = ()
     """Anchors of other places where the same owner says the same words, the newest first."""
     path: tuple[WalkedEdge, ...] = ()
-    """Edges from this node to the one at which the walk began that has come to it."""
+    """Edges from this node back to the node at which the walk that reached it started."""
 
 
 class MemorySearch:
-    """Searches one store, whatever embeds the questions: the collection is the one of the model that answered.
+    """Searches one store. Questions are embedded by any model; the collection is that of the model that answered.
 
-    Everything raises ``MemoryOutageError`` when the store is away and ``ModelFailed`` when no vector is to be had.
+    All methods raise ``MemoryOutageError`` and ``ModelFailed`` while the store or the model is unavailable.
     """
 
     def __init__(self, vectors: Vectors, embedder: Embedder) -> None:
         self._vectors, self._current, self._embedder = vectors, CurrentVectors(vectors), embedder
         self._collection: str | None = None
-        """The last one; what a change of the model leaves here counts until the next search."""
+        """Name of the last collection; a change of the model takes effect at the next search."""
 
     async def search(self, asked: MemoryQuestion, requester: Requester) -> list[MemoryHit]:
-        """The best memories that the owner may see, the best first.
+        """Return the best memories that the owner may see, the best first.
 
         Raises ``MemoryRefusedError`` for a question without a letter or digit, or a limit out of bounds.
         """
@@ -99,9 +99,9 @@ class MemorySearch:
         return [MemoryHit(each.id, payload, each.score, each.parts, each.also) for each, payload in ranked]
 
     async def _ranked(self, asked: MemoryRanking, collection: str) -> RankedMemories:
-        """Ranked where the memories are, if the store can and one collection has them all; else here.
+        """Rank where the memories are, if the store can and one collection has them all; else here.
 
-        Here, too, as of another time: an archiver of an earlier version would answer as of now.
+        A question as of another time is ranked here too: an archiver of an earlier version would answer as of now.
         """
         there: object = self._vectors if asked.as_of is None else None
         if isinstance(there, RankingVectors) and await self._current.earlier(collection) is None:
@@ -117,15 +117,15 @@ class MemorySearch:
                 return ranked
 
     async def counts(self, owner: Owner, requester: Requester) -> MemoryStats:
-        """How much the owner's tenant has, whoever's it is."""
-        name = self._collection or (await self._embed(_PROBE, requester)).collection
+        """Return how much the owner's tenant has, of all owners."""
+        name = self._collection or (await self._embed(_PROBE_TEXT, requester)).collection
         segments = Selection(owner, Whose.ALL, kinds=(SEGMENT_KIND,))
         tasks = Selection(owner, Whose.ALL, kinds=(TASK_KIND,), types=(FIRST_OF_TASK,))
         return MemoryStats(segments=await self._count(name, segments), tasks=await self._count(name, tasks))
 
     async def has_any(self, owner: Owner, requester: Requester) -> bool:
-        """Whether the owner's tenant has anything that a search could find, said or known, whoever's it is."""
-        name = self._collection or (await self._embed(_PROBE, requester)).collection
+        """Whether the owner's tenant has anything that a search could find, of any owner."""
+        name = self._collection or (await self._embed(_PROBE_TEXT, requester)).collection
         return await self._count(name, Selection(owner, Whose.ALL, kinds=(SEGMENT_KIND, NODE_KIND))) > 0
 
     async def _embed(self, text: str, requester: Requester) -> "_Embedded":
@@ -142,7 +142,7 @@ class MemorySearch:
         return await self._there(name, self._current.count(name, selection), 0)
 
     async def _there(self, name: str, asking: Awaitable[T], nothing: T) -> T:
-        """The answer, or nothing where no collection of this model was made yet: then there are no memories."""
+        """Return the answer, or ``nothing`` where this model has no collection yet: then there are no memories."""
         try:
             return await asking
         except MemoryRefusedError:

@@ -1,7 +1,7 @@
-"""The process that has the embedded store of vectors open. Only an archiver starts it (see `child_launch`).
+"""The process that has the embedded store of vectors open. Only an archiver starts it (`child_protocol`).
 
-qdrant-edge holds Python's lock while it works, so whatever else is in its process waits. Here is nothing else: one
-request after the other is read, carried out and answered.
+qdrant-edge holds Python's lock while it works, so everything else in its process waits. This process does nothing else:
+requests are read, carried out and answered one by one.
 """
 
 import signal
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class ChildServing:
-    """Answers requests until the parent hangs up; then the store is closed."""
+    """Answers requests until the parent closes the connection; then it closes the store."""
 
     def __init__(self, connection: socket.socket, order: ChildOrder) -> None:
         self._connection, self._order = connection, order
@@ -41,7 +41,7 @@ class ChildServing:
         self._shards: EdgeShards | None = None
 
     def serve(self) -> None:
-        """Until the end."""
+        """Serve until the parent closes the connection."""
         with suppress(OSError):  # the parent has gone without waiting
             while (request := self._frame()) is not None:
                 self._connection.sendall(self._answer(request))
@@ -92,7 +92,7 @@ class ChildServing:
         return self._shards
 
     def _frame(self) -> bytes | None:
-        """The next one; None at the end."""
+        """Return the next frame; None at the end."""
         head = self._read(HEAD_BYTES)
         length = int.from_bytes(head, "big")
         if len(head) < HEAD_BYTES or length > MAX_FRAME_BYTES:
@@ -101,7 +101,7 @@ class ChildServing:
         return body if len(body) == length else None
 
     def _read(self, size: int) -> bytes:
-        """So many bytes, or fewer at the end."""
+        """Return ``size`` bytes, or fewer at the end."""
         body, at = bytearray(size), 0
         while at < size and (got := self._connection.recv_into(memoryview(body)[at:])):
             at += got
@@ -109,7 +109,7 @@ class ChildServing:
 
 
 def main(argument: str) -> int:
-    """Serve the parent until it hangs up."""
+    """Serve the parent until it closes the connection."""
     order = ChildOrder.from_json(argument)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     tie_to_parent(order.life_fd, order.parent_pid)

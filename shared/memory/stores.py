@@ -1,6 +1,6 @@
-"""Which stores of memory a process uses: a server where one is set, else the embedded one that an archiver has open.
+"""Chooses the stores of the memory: a server where one is set, else the embedded one that an archiver has open.
 
-What is not chosen is not imported: a service that starts does not wait for it.
+Adapters that are not chosen are not imported, so that starting a service does not wait for them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def vectors_of(settings: Settings, store: Store) -> Vectors:
-    """The memory as any service reaches it. Nothing is opened before the first call."""
+    """Return the vectors as any service reaches them. Nothing is opened before the first call."""
     server = server_vectors(settings)
     if server is None:
         return ArchiverVectors(store)
@@ -31,7 +31,7 @@ def vectors_of(settings: Settings, store: Store) -> Vectors:
 
 
 def server_vectors(settings: Settings) -> QdrantVectors | None:
-    """The server that is set. Raises ``SettingsError`` for what is no address."""
+    """Return the client of QDRANT_URL; None where it is not set. Raises ``SettingsError`` for an invalid address."""
     if settings.qdrant_url is None:
         return None
     from pentad.shared.vectors.qdrant_vectors import QdrantVectors
@@ -41,19 +41,19 @@ def server_vectors(settings: Settings) -> QdrantVectors | None:
 
 
 def embedded_vectors(settings: Settings) -> ChildVectors:
-    """The memory in the data directory: for archivers, of which one at a time has it open."""
+    """Return the vectors in the data directory: for archivers, of which one at a time has them open."""
     from pentad.shared.memory.child_vectors import ChildVectors
 
     return ChildVectors(settings.pentad_data_dir.absolute() / "memory" / "vectors")
 
 
 def graph_of(settings: Settings, store: Store) -> Graph:
-    """The graph of what is known as any service reaches it. Nothing is opened before the first call."""
+    """Return the graph as any service reaches it. Nothing is opened before the first call."""
     return server_graph(settings) or ArchiverGraph(store)
 
 
 def server_graph(settings: Settings) -> Neo4jGraph | None:
-    """The server that is set. Raises ``SettingsError`` for what is no address."""
+    """Return the client of NEO4J_URI; None where it is not set. Raises ``SettingsError`` for an invalid address."""
     if settings.neo4j_uri is None:
         return None
     from pentad.shared.graph.neo4j_graph import Neo4jGraph
@@ -65,7 +65,7 @@ def server_graph(settings: Settings) -> Neo4jGraph | None:
 
 
 def embedded_graph(settings: Settings) -> SqliteGraph:
-    """The graph in the data directory: for archivers, of which one at a time has it open."""
+    """Return the graph in the data directory: for archivers, of which one at a time has it open."""
     from pentad.shared.graph.sqlite_graph import SqliteGraph
 
     return SqliteGraph(settings.pentad_data_dir.absolute() / "memory" / "graph" / "graph.db")

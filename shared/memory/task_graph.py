@@ -1,7 +1,7 @@
-"""What a finished task adds to the graph without asking a model: names, notes, facts, the task that it followed. Pure.
+"""The nodes and edges that a finished task adds without a model: names, notes, facts, the task before it. Pure.
 
-Each user of a task has nodes of his own, made of what is his. A node that stands for a task says its id and no words of
-it, so that nothing is left of words that are forgotten.
+Each user of a task has separate nodes, made of that user's segments. A node that stands for a task contains its id and
+no words, so that nothing is left of words that are forgotten.
 """
 
 import re
@@ -24,39 +24,39 @@ from pentad.shared.segments.anchors import anchor_text
 from pentad.shared.segments.segment import Segment
 
 MOST_ENTITIES = 256
-"""Of one owner in a task, the first; so that more that is said only adds."""
+"""Entities of one owner in a task, the first, so that more text only adds nodes."""
 MOST_NOTES = 64
-"""Of one owner in a task, the first."""
+"""Notes of one owner in a task, the first."""
 MOST_MENTIONS = 64
-"""Of an entity in a task, the first."""
-_PART, _FOLLOWED = 0.5, 0.3
-"""Weights of edges."""
-_ENTITY, _TASK, _NOTE = 0.3, 0.1, SEARCHED_IMPORTANCE
-"""Importance of nodes."""
+"""Mentions of an entity in a task, the first."""
+_PART_WEIGHT, _FOLLOWED_WEIGHT = 0.5, 0.3
+"""Weights of the edges to a task, and between tasks."""
+_ENTITY_IMPORTANCE, _TASK_IMPORTANCE, _NOTE_IMPORTANCE = 0.3, 0.1, SEARCHED_IMPORTANCE
+"""Importance of the nodes of entities, tasks and notes."""
 
 
 @immutable
 class TaskGraph:
-    """Nodes and edges that a task adds."""
+    """The nodes and edges that a task adds."""
 
     nodes: list[MemoryNode]
     edges: list[MemoryEdge]
 
 
 def task_before(messages: Sequence[Mapping[str, Any]]) -> str:
-    """The task that was spoken to when this one began; '' for a session's first, or where it is not known.
+    """Return the task that was spoken to when this one began; '' for a session's first, or where it is not known.
 
-    ``messages``: the transcript as a record has it.
+    ``messages``: the transcript as records have it.
     """
     said = [message.get("task_id") for message in messages if message.get("origin") == "context"]
     return said[-1] if said and isinstance(said[-1], str) and is_identifier(said[-1]) else ""
 
 
 def task_graph(task: CutTask, before: str, learned: int = 0, *, facts: bool = True) -> TaskGraph:
-    """The nodes and edges that a task adds; none where nothing was said in it. ``before``: see `task_before`.
+    """Return the nodes and edges that a task adds; none for an empty one. ``before``: see `task_before`.
 
-    ``learned``: the graph has what the first so many segments add, so only the rest is returned.
-    ``facts``: also the facts that people state, where no model is asked for them.
+    ``learned``: the graph already has what that many first segments add, so only the rest is returned. ``facts``:
+    whether to include the facts that people state, where no model is asked for them.
     """
     nodes: list[MemoryNode] = []
     edges: list[MemoryEdge] = []
@@ -66,7 +66,7 @@ def task_graph(task: CutTask, before: str, learned: int = 0, *, facts: bool = Tr
         for found in (*_entities(owner, part), *_notes(owner, part), *(_facts(owner, part) if facts else ())):
             nodes.append(found)
             if found.kind is not NodeKind.FACT or found.importance >= SEARCHED_IMPORTANCE:
-                edges.append(_edge(found, here, EdgeType.PART_OF, _PART, found.supports))
+                edges.append(_edge(found, here, EdgeType.PART_OF, _PART_WEIGHT, found.supports))
         if part.learned:
             continue  # its node is there; where somebody has removed it, the edges to it are refused
         nodes.append(here)
@@ -74,12 +74,12 @@ def task_graph(task: CutTask, before: str, learned: int = 0, *, facts: bool = Tr
             # Perhaps nothing of it is known yet: it may end later than this one.
             there = _task_node(owner, before, part.segments[0])
             nodes.append(there)
-            edges.append(_edge(there, here, EdgeType.FOLLOWED_BY, _FOLLOWED, there.supports))
+            edges.append(_edge(there, here, EdgeType.FOLLOWED_BY, _FOLLOWED_WEIGHT, there.supports))
     return TaskGraph(nodes, edges)
 
 
 def without_nodes(graph: TaskGraph, ids: Collection[str]) -> TaskGraph:
-    """The same as if these were not said."""
+    """Return a graph without these nodes and their edges."""
     if not ids:
         return graph
     edges = [edge for edge in graph.edges if edge.source not in ids and edge.target not in ids]
@@ -88,17 +88,17 @@ def without_nodes(graph: TaskGraph, ids: Collection[str]) -> TaskGraph:
 
 @immutable
 class _Part:
-    """What of a task is one owner's."""
+    """The part of a task that one owner holds."""
 
     holder: str | None
     segments: list[Segment]
     learned: int
-    """So many of them, the first, are learned from."""
+    """Number of its first segments that are learned already."""
     read: WordCache
 
 
 def _parts(task: CutTask, learned: int) -> Iterator[_Part]:
-    """The parts to which something was added."""
+    """Yield the parts to which something was added."""
     of_owners: dict[str | None, list[Segment]] = {}
     for segment in task.segments:
         of_owners.setdefault(segment.holder, []).append(segment)
@@ -109,11 +109,11 @@ def _parts(task: CutTask, learned: int) -> Iterator[_Part]:
 
 
 def _task_node(owner: Owner, task: str, first: Segment) -> MemoryNode:
-    return _node(owner, NodeKind.TASK, task, _TASK, (_support(first),))
+    return _node(owner, NodeKind.TASK, task, _TASK_IMPORTANCE, (_support(first),))
 
 
 def _entities(owner: Owner, part: _Part) -> Iterator[MemoryNode]:
-    """Names that surely are some, with all that mentions them; what a tool is called with is no prose."""
+    """Yield nodes of certain names, with all segments that mention them; arguments of tools are not prose."""
     prose = [n for n, each in enumerate(part.segments) if each.anchor.type is not SegmentType.TOOL_CALL]
     found = [(place, part.read.names(part.segments[place].text)) for place in prose]
     sure_at: dict[str, int] = {}
@@ -130,26 +130,26 @@ def _entities(owner: Owner, part: _Part) -> Iterator[MemoryNode]:
         known = part.learned if sure_at[name] < part.learned else 0  # what only began a sentence may count from now on
         if new := [_support(part.segments[place]) for place in places if place >= known]:
             text = _as_written(name, part.segments[sure_at[name]].text)
-            yield _node(owner, NodeKind.ENTITY, text, _ENTITY, tuple(new))
+            yield _node(owner, NodeKind.ENTITY, text, _ENTITY_IMPORTANCE, tuple(new))
 
 
 def _notes(owner: Owner, part: _Part) -> Iterator[MemoryNode]:
-    """What the model has noted is a fact that rests on its call."""
+    """Yield the model's notes as facts that rest on their calls."""
     known = {segment.id for segment in islice(part.segments, part.learned)}
     for text, call in islice(notes_in(part.segments), MOST_NOTES):
         if call.id not in known:
-            yield _node(owner, NodeKind.FACT, text, _NOTE, (_support(call),))
+            yield _node(owner, NodeKind.FACT, text, _NOTE_IMPORTANCE, (_support(call),))
 
 
 def _facts(owner: Owner, part: _Part) -> Iterator[MemoryNode]:
-    """What he states; one that matters too little has no edge, and waits to be said again."""
+    """Yield the statements of the owner; one that matters too little has no edge and waits to be repeated."""
     for segment, importance in stated_facts(part.segments, part.learned, part.read):
         text = segment.text.encode("utf-8", "replace").decode()
         yield _node(owner, NodeKind.FACT, text, importance, (_support(segment),))
 
 
 def _as_written(name: str, text: str) -> str:
-    """A name, which is folded, with the capital letters that it has in this text; as UTF-8 can say it."""
+    """Return a case-folded name with the capital letters that it has in this text, as UTF-8 can encode it."""
     found = re.search(re.escape(name), unicodedata.normalize("NFKC", text), re.IGNORECASE)
     return (found[0] if found else name).encode("utf-8", "replace").decode()
 

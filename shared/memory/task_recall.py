@@ -1,7 +1,7 @@
-"""What a new task begins with: the memories that are about it, quoted in one text that is kept with the task.
+"""Recall for a new task: memories about its first messages, quoted in one text that is stored with the task.
 
-Whatever is wrong with the memory costs the recall and nothing else: a recall has little time, and while recalls keep
-failing the memory is left alone.
+Failures of the memory cost the recall and nothing else: a recall has little time, and while recalls keep failing the
+memory is not asked.
 """
 
 import asyncio
@@ -30,43 +30,43 @@ _say = ThrottledLog(logging.getLogger(__name__))
 
 TIMEOUT_S = 2.0
 _MOST_UNDER_WAY = 64
-"""Recalls of one process: more would only wait for each other."""
+"""Concurrent recalls of one process: more would only wait for each other."""
 MOST_CANDIDATES = 40
-"""Hits that are looked at: of the best, those that are about the question and fit are quoted."""
+"""Hits that a search returns; the best of those that are about the question and fit are quoted."""
 
 
 @immutable
 class RecallQuestion:
-    """What a task begins with."""
+    """The first messages of a task."""
 
     owner: Owner
-    """Who has said it, in which session: memories of no other user and of no other session are recalled."""
+    """User and session that said them: memories of other users and other sessions are not recalled."""
     said: Sequence[str]
     """The messages."""
     known: Sequence[str]
-    """What the prompt says besides: it is not quoted again."""
+    """Texts that the prompt contains besides: they are not quoted again."""
     task: str
     now_ms: int
 
 
 @immutable
 class Recall:
-    """What came of it."""
+    """The outcome of a recall."""
 
     outcome: RecallOutcome
     text: str = ""
     """The quotation; '' when nothing is quoted."""
     anchors: tuple[str, ...] = ()
-    """Of what is quoted."""
+    """Anchors of the quotes."""
     walk: RecallWalk | None = None
     """How the graph was walked for it."""
 
 
 class WalkChooser(Protocol):
-    """Says how the graph is walked from what a search has found."""
+    """Chooses how the graph is walked from the hits of a search."""
 
     async def chosen(self, asked: RecallQuestion, hits: Sequence[MemoryHit], requester: Requester) -> ChosenWalk:
-        """In bounded time. Raises ``OutageError`` of Redis."""
+        """Return the chosen walk in bounded time. Raises ``OutageError`` of Redis."""
         ...
 
 
@@ -74,9 +74,10 @@ RECALL_OFF = Recall("off")
 
 
 class TaskRecall:
-    """Recalls for all tasks of a process. ``tokens``: about how many the quotation may have; 0 recalls nothing.
+    """Recalls for all tasks of a process.
 
-    ``timeout_s``: how long the search may take. ``chooser``: None lets the rule choose walks.
+    ``tokens``: about how many the quotation may have; 0 recalls nothing. ``timeout_s`` bounds the search. ``chooser``:
+    None lets the rule choose walks.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class TaskRecall:
         self._under_way = 0
 
     def at_once(self, tenant: str) -> Recall | None:
-        """What is known without asking anybody: that nothing is recalled. None: `recall` has to be asked."""
+        """Return the outcome where nothing is recalled for a reason known without I/O; None: call `recall`."""
         known: RecallOutcome | None = None
         if not self._tokens:
             known = "off"
@@ -107,7 +108,7 @@ class TaskRecall:
         return None if known is None else _count_outcome(Recall(known))
 
     async def recall(self, asked: RecallQuestion, requester: Requester) -> Recall:
-        """Search, within the time limit, unless there is nothing to search for. Raises ``OutageError`` of Redis."""
+        """Search within the time limit, unless there is nothing to search for. Raises ``OutageError`` of Redis."""
         if not has_subject("\n".join(asked.said)):
             return _count_outcome(Recall("nothing"))
         told = self._tenants.known(asked.owner.tenant)
@@ -116,7 +117,10 @@ class TaskRecall:
         return _count_outcome(await self._sparing(asked, requester, told) if told is not False else Recall("no_memory"))
 
     async def _sparing(self, asked: RecallQuestion, requester: Requester, told: bool | None) -> Recall:
-        """Ask the memory, and note how it does. ``told``: that the tenant has memories; None: nobody has told."""
+        """Ask the memory, and record the result in the circuit breaker.
+
+        ``told``: whether the tenant has memories; None: not known.
+        """
         probe = not self._circuit.closed
         if probe:
             self._circuit.probe()
@@ -167,7 +171,7 @@ class TaskRecall:
     async def _quoted(
         self, asked: RecallQuestion, wanted: MemoryQuestion, hits: Sequence[MemoryHit], requester: Requester
     ) -> Recall:
-        """The hits that are about the question, with what a walk from them comes to."""
+        """Quote the hits that are about the question, with what a walk from them reaches."""
         chooser = self._chooser if hits_about(wanted.text, hits, (), asked.task) else None
         walk = await chooser.chosen(asked, hits, requester) if chooser is not None else chosen_by_rule(hits)
         walked = await self._walks.walked(wanted, hits, walk.choice)

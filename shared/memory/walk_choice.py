@@ -23,34 +23,34 @@ from pentad.shared.memory.search import MemoryHit
 
 BY_RULE, NO_WALK = "auto", "none"
 CHOICES = (BY_RULE, *STRATEGIES, NO_WALK)
-"""What may be asked for."""
+"""Values that a caller may ask for."""
 DEFAULT_DEPTH = 2
 """Edges from a start, where nobody says it."""
 MOST_STARTS = 5
 _START_SCORE_SHARE = 0.6
-"""A hit with less than this share of the best one's score is no start."""
+"""Share of the best score that a hit needs to be a start."""
 _MOST_NAMES = 8
 
 
 @immutable
 class WalkChoice:
-    """A walk from hits."""
+    """A walk that starts at hits."""
 
     strategy: str
-    """One of `STRATEGIES`."""
+    """Name of the strategy, one of `STRATEGIES`."""
     starts: Mapping[str, float]
-    """Nodes, each with its score."""
+    """Ids of starting nodes, with their scores."""
     names: Mapping[str, float] = field(default_factory=dict)
-    """Names of further starts, each with the score of the best hit that says it."""
+    """Names of further starts, each with the score of the best hit that contains it."""
     depth: int = DEFAULT_DEPTH
     by_rule: bool = True
-    """Nobody has asked for it: where it cannot be made, what was found stays as it is."""
+    """Whether nobody has asked for it: then a walk that fails leaves the hits as they are."""
 
 
 def walk_by_rule(hits: Sequence[MemoryHit]) -> WalkChoice | None:
-    """From what is known and among the best: a procedure is followed step by step, else the closest come first.
+    """Return the walk from the best nodes: a procedure is followed depth first, else the closest come first.
 
-    None: none of the best is a node. ``hits``: the best first.
+    None: none of the best hits is a node. ``hits``: best first.
     """
     best = [hit for hit in _near(hits) if hit.payload.kind == NODE_KIND][:MOST_STARTS]
     if not best:
@@ -61,14 +61,14 @@ def walk_by_rule(hits: Sequence[MemoryHit]) -> WalkChoice | None:
 
 @immutable
 class ChosenWalk:
-    """A walk for a recall, and what is written down of it."""
+    """A walk for a recall, and what the manifest says of it."""
 
     choice: WalkChoice | None
     told: RecallWalk | None
 
 
 def chosen_by_rule(hits: Sequence[MemoryHit], problem: str | None = None) -> ChosenWalk:
-    """What the rule says. ``problem``: why nobody else has said it who was asked."""
+    """Return the walk by the rule. ``problem``: why the model that was asked did not choose."""
     choice = walk_by_rule(hits)
     if choice is None and problem is None:
         return ChosenWalk(None, None)
@@ -78,13 +78,13 @@ def chosen_by_rule(hits: Sequence[MemoryHit], problem: str | None = None) -> Cho
 
 
 def recall_walk(choice: WalkChoice, by: Literal["rule", "memory_retriever"], problem: str | None = None) -> RecallWalk:
-    """As it is written down."""
+    """Return a walk as the manifest describes it."""
     told = {"strategy": choice.strategy, "starts": list(choice.starts), "by": by, "problem": problem}
     return RecallWalk.model_validate(told)
 
 
 def requested_walk(strategy: str, depth: int, hits: Sequence[MemoryHit]) -> WalkChoice | None:
-    """As somebody asks: ``strategy`` is one of `CHOICES`. None: no walk is made."""
+    """Return the walk that a caller asks for: ``strategy`` is one of `CHOICES`. None: no walk."""
     if strategy in (BY_RULE, NO_WALK):
         return walk_by_rule(hits) if strategy == BY_RULE else None
     near = _near(hits)
@@ -106,26 +106,26 @@ def _first_names(names: Mapping[str, float]) -> dict[str, float]:
 
 MOST_SHOWN = 12
 _MOST_QUESTION_CHARS, _MOST_NODE_CHARS = 2_000, 500
-"""Of what the person asks, and of each thing that is known."""
+"""Characters of the question, and of each node, that a model is shown."""
 
 
 @immutable
 class WalkAnswer:
-    """How a model wants the graph to be walked."""
+    """A model's answer about a walk."""
 
     strategy: str
-    """``bfs``, ``dfs``, ``astar`` or ``none``."""
+    """Name of the strategy: ``bfs``, ``dfs``, ``astar`` or ``none``."""
     starts: tuple[str, ...]
-    """Ids of nodes; at least one, but with ``none``."""
+    """Ids of starting nodes, at least one, except with ``none``."""
 
 
 def nodes_shown(hits: Sequence[MemoryHit]) -> list[MemoryHit]:
-    """The nodes that a model may choose from, the best first; the first is called k1."""
+    """Return the nodes that a model may choose from, the best first; the first is called k1."""
     return [hit for hit in hits if hit.payload.kind == NODE_KIND][:MOST_SHOWN]
 
 
 def walk_question(said: Sequence[str], shown: Sequence[MemoryHit]) -> str:
-    """As the `memory_retriever` instruction gets it."""
+    """Return the question for the `memory_retriever` instruction."""
     known = [
         {"id": f"k{n}", "kind": hit.payload.type, "text": hit.payload.text[:_MOST_NODE_CHARS]}
         for n, hit in enumerate(shown, start=1)
@@ -135,7 +135,7 @@ def walk_question(said: Sequence[str], shown: Sequence[MemoryHit]) -> str:
 
 
 def walk_answer(value: Any, shown: Sequence[MemoryHit]) -> WalkAnswer:
-    """What the model says; things that it was not shown are left out. Raises ``ValueError``."""
+    """Parse the model's answer; nodes that it was not shown are left out. Raises ``ValueError``."""
     ids = {f"k{n}": hit.id for n, hit in enumerate(shown, start=1)}
     named = value.get("start_nodes") if isinstance(value, dict) else None
     starts = [ids[name] for name in named if isinstance(name, str) and name in ids] if isinstance(named, list) else []
@@ -143,12 +143,12 @@ def walk_answer(value: Any, shown: Sequence[MemoryHit]) -> WalkAnswer:
 
 
 def answer_bytes(answer: WalkAnswer) -> bytes:
-    """As it is kept."""
+    """Return an answer as it is stored."""
     return json.dumps({"strategy": answer.strategy, "starts": list(answer.starts)}).encode()
 
 
 def kept_answer(kept: bytes) -> WalkAnswer | None:
-    """What was kept; None for what is nothing of ours."""
+    """Return a stored answer; None for data that Pentad did not write."""
     try:
         value = read_json(kept.decode())
         return _checked_answer(value["strategy"], value["starts"])
@@ -157,9 +157,9 @@ def kept_answer(kept: bytes) -> WalkAnswer | None:
 
 
 def chosen_by_model(answer: WalkAnswer, hits: Sequence[MemoryHit]) -> ChosenWalk | None:
-    """The walk that it wants; what it begins at counts as much as the best hit, for it has read them.
+    """Return the walk that the model chose; its starts get the best hit's score, since the model has read them.
 
-    None: nothing of that is found any more.
+    None: none of the chosen nodes is found any more.
     """
     found = {hit.id for hit in hits}
     starts = {name: hits[0].score for name in answer.starts if name in found}

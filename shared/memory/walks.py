@@ -1,4 +1,4 @@
-"""What a search has found, with what the graph leads to from there, and the tasks that all of it is from."""
+"""Walks through the graph from the hits of a search, and the tasks that hits and nodes come from."""
 
 import asyncio
 import logging
@@ -23,23 +23,23 @@ from pentad.shared.vectors.points import Payload
 _say = ThrottledLog(logging.getLogger(__name__))
 
 MOST_NODES = 40
-"""Of a walk, its starts among them."""
+"""Nodes of a walk, its starts included."""
 MOST_TASKS = 20
-_KEEPS = 0.9
-"""Share of a start's score that what lies beside it has at most."""
-_ALONG = (EdgeType.RELATED_TO, EdgeType.FOLLOWED_BY, EdgeType.DERIVED_FROM, EdgeType.PART_OF)
-"""What contradicts something leads away from it."""
+_NEIGHBOUR_SHARE = 0.9
+"""Share of a start's score that its neighbour has at most."""
+_FOLLOWED_TYPES = (EdgeType.RELATED_TO, EdgeType.FOLLOWED_BY, EdgeType.DERIVED_FROM, EdgeType.PART_OF)
+"""Types of edges to follow; a contradiction leads away from the subject."""
 BY_RULE_S, ASKED_S = 1.0, 5.0
-"""How long a walk may take."""
+"""Seconds that a walk by rule, and one that was asked for, may take."""
 
 
 @immutable
 class TaskBeside:
-    """A task that hits are from, or that the walk has come to."""
+    """A task that hits are from, or that the walk has reached."""
 
     task: str
     at: int
-    """When the newest of it was said, in ms since the epoch; 0 where that is not known."""
+    """Time of its newest statement, in ms since the epoch; 0 where that is not known."""
     hits: tuple[str, ...]
     """Ids of the hits that are from it, the best first."""
 
@@ -53,7 +53,7 @@ class WalkedMemories:
 
 
 class HitWalks:
-    """Walks through one graph. ``by_rule_s``: how long one may take that nobody asks for; ``asked_s``: any other."""
+    """Walks through one graph. ``by_rule_s`` bounds walks that nobody asked for, ``asked_s`` others."""
 
     def __init__(self, graph: Graph, by_rule_s: float = BY_RULE_S, asked_s: float = ASKED_S) -> None:
         self._graph, self._by_rule_s, self._asked_s = graph, by_rule_s, asked_s
@@ -61,9 +61,9 @@ class HitWalks:
     async def walked(
         self, asked: MemoryQuestion, hits: Sequence[MemoryHit], choice: WalkChoice | None
     ) -> WalkedMemories:
-        """The best of the hits and of what a walk from them comes to, as many as are asked for.
+        """Return the best of the hits and of what a walk from them reaches, as many as are asked for.
 
-        Raises ``MemoryOutageError`` for a walk that somebody has asked for and that cannot be made.
+        Raises ``MemoryOutageError`` for a walk that somebody has asked for and that fails.
         """
         if choice is None:
             return WalkedMemories(hits, _tasks_beside(hits, ()))
@@ -87,7 +87,7 @@ class HitWalks:
     async def _from(self, asked: MemoryQuestion, hits: Sequence[MemoryHit], choice: WalkChoice) -> WalkedMemories:
         owner = asked.owner
         starts = await self._starts(owner, choice)
-        walk = Walk(owner, choice.depth, MOST_NODES, _ALONG, asked.as_of)
+        walk = Walk(owner, choice.depth, MOST_NODES, _FOLLOWED_TYPES, asked.as_of)
         reached = await STRATEGIES[choice.strategy](self._graph, list(starts), walk)
         nodes = {node.id: node for node in await self._graph.nodes(owner, [each.id for each in reached])}
         times = await true_times(self._graph, list(nodes.values()))
@@ -97,14 +97,14 @@ class HitWalks:
         more = [
             _hit(node, scores[node.id], ways[node.id], times[node.id], owner)
             for node in counts
-            if node.id not in known and _is_told(node, owner, by_rule=choice.by_rule)
+            if node.id not in known and _is_shown(node, owner, by_rule=choice.by_rule)
         ]
-        both = [_lifted(hit, scores.get(hit.id, 0.0), ways.get(hit.id, ())) for hit in hits]
+        both = [_with_better_score(hit, scores.get(hit.id, 0.0), ways.get(hit.id, ())) for hit in hits]
         best = sorted([*both, *more], key=lambda hit: (-hit.score, hit.id))[: asked.limit]
         return WalkedMemories(best, _tasks_beside(best, [node for node in counts if node.kind is NodeKind.TASK]))
 
     async def _starts(self, owner: Owner, choice: WalkChoice) -> dict[str, float]:
-        """The nodes to begin at, the best first."""
+        """Return the starting nodes with their scores, the best first."""
         starts = dict(choice.starts)
         named = await self._graph.named(owner, list(choice.names)) if choice.names else []
         for node in named:
@@ -113,17 +113,17 @@ class HitWalks:
 
 
 def scores_of(reached: Iterable[Reached], starts: Mapping[str, float]) -> dict[str, float]:
-    """What each node that a walk came to is worth: the dearer the way from its start, the less. Pure."""
+    """Return the score of each node that a walk reached: the costlier the path from its start, the less. Pure."""
     origins: dict[str, float] = {}
     scores: dict[str, float] = {}
     for each in reached:
         origins[each.id] = starts[each.id] if each.came_from is None else origins[each.came_from]
-        scores[each.id] = _KEEPS * origins[each.id] / (1 + each.cost)
+        scores[each.id] = _NEIGHBOUR_SHARE * origins[each.id] / (1 + each.cost)
     return scores
 
 
-def _lifted(hit: MemoryHit, score: float, way: tuple[WalkedEdge, ...]) -> MemoryHit:
-    """A hit that the walk came to as well: the better of both counts."""
+def _with_better_score(hit: MemoryHit, score: float, way: tuple[WalkedEdge, ...]) -> MemoryHit:
+    """Return a hit that the walk reached as well: the better score counts."""
     return hit if score <= hit.score else replace(hit, score=score, parts={**hit.parts, "walk": score}, path=way)
 
 
@@ -131,14 +131,14 @@ def _counts(times: TrueTimes, asked: MemoryQuestion) -> bool:
     return not times.over(asked.now_ms) if asked.as_of is None else times.at(asked.as_of)
 
 
-def _is_told(node: MemoryNode, owner: Owner, *, by_rule: bool) -> bool:
-    """Whether it says something: a task's node never does, and a name only to who has asked for a walk."""
+def _is_shown(node: MemoryNode, owner: Owner, *, by_rule: bool) -> bool:
+    """Whether a node is shown: never that of a task; that of a name only when somebody asked for a walk."""
     silent = (NodeKind.TASK, NodeKind.ENTITY) if by_rule else (NodeKind.TASK,)
     return node.kind not in silent and any(owner.sees(support.user) for support in node.supports)
 
 
 def _hit(node: MemoryNode, score: float, way: tuple[WalkedEdge, ...], times: TrueTimes, owner: Owner) -> MemoryHit:
-    """A node as a hit; its anchor is that of the newest statement which the owner sees."""
+    """Return a node as a hit; its anchor is that of the newest statement that the owner sees."""
     newest = max((each for each in node.supports if owner.sees(each.user)), key=lambda each: (each.at, each.anchor))
     payload = Payload(
         owner=node.owner,
@@ -157,7 +157,7 @@ def _hit(node: MemoryNode, score: float, way: tuple[WalkedEdge, ...], times: Tru
 
 
 def _tasks_beside(hits: Iterable[MemoryHit], reached: Iterable[MemoryNode]) -> list[TaskBeside]:
-    """Statements that people made outside of any task are none."""
+    """Return the tasks of hits and nodes; statements that people made outside of any task have none."""
     ids: dict[str, list[str]] = {}
     newest: dict[str, int] = {}
     for hit in hits:

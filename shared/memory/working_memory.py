@@ -1,4 +1,4 @@
-"""What is said in a conversation now, searched like what is remembered, without any store: it is little. Pure."""
+"""Searches the current conversation like the long-term memory, without any store, since it is small. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,13 +17,13 @@ from pentad.shared.vectors.points import Payload
 MOST_TASKS = 10
 """Tasks of a conversation, those that were spoken to last."""
 MOST_ENTRIES = 256
-"""Of each one's transcript, the newest."""
+"""Entries of each transcript, the newest."""
 MOST_BYTES = 4 << 20
-"""Of all of them: what is older is left out. One search reads no more, but for a few entries."""
+"""Bytes of all transcripts; older entries are left out. One search reads hardly more."""
 
 
 def working_hits(asked: MemoryQuestion, tasks: Sequence[CutTask]) -> list[MemoryHit]:
-    """What the owner sees that shares a word with the question, the best first. No model compares meanings here."""
+    """Return what the owner sees that shares a word with the question, the best first. Meanings are not compared."""
     written, payloads = dict[str, IndexedSegment](), dict[str, Payload]()
     for task in tasks:
         for segment, payload in _seen(asked, task):
@@ -42,7 +42,7 @@ def working_hits(asked: MemoryQuestion, tasks: Sequence[CutTask]) -> list[Memory
 
 
 def _seen(asked: MemoryQuestion, task: CutTask) -> Iterator[tuple[IndexedSegment, Payload]]:
-    """The segments that the owner sees: what another user says is no neighbour either."""
+    """Yield the segments that the owner sees: what another user says is no neighbour either."""
     segments = [segment for segment in task.segments if asked.owner.sees(segment.holder)]
     for place, each in enumerate(indexed_segments(segments)):
         payload = segment_payload(task, each.segment.holder, place, each)
@@ -50,7 +50,7 @@ def _seen(asked: MemoryQuestion, task: CutTask) -> Iterator[tuple[IndexedSegment
 
 
 def _scores(asked: SparseTerms, kept: Mapping[str, SparseTerms]) -> dict[str, float]:
-    """BM25 as the stores of vectors compute it; who shares no word has no score."""
+    """Return BM25 scores as the stores of vectors compute them; a text that shares no word has no score."""
     having = Counter(term for terms in kept.values() for term in terms.keys() & asked.keys())
     rare = {term: log((len(kept) - n + 0.5) / (n + 0.5) + 1) for term, n in having.items()}
     scores = {

@@ -9,7 +9,7 @@ from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.streams import DEAD, INBOUND_DEAD, SESSION_WAKE
 from pentad.services.gateway.edge.problems import ProblemError
 from pentad.shared.keys import SessionKeys, TaskKeys, load, places
-from pentad.shared.memory.forgotten_notes import keep_handed_over, put_back
+from pentad.shared.memory.forgotten_notes import restore_notes, write_handed_over
 from pentad.shared.memory.statements import STATEMENT_LABEL, statement, statement_id
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
@@ -176,11 +176,11 @@ async def test_what_an_erased_user_has_said_in_a_task_that_stays_is_noted_for_lo
     await world.bring_to("archived", task)
     await world.erasures.user("default", "ada")
     await world.erase()
-    await keep_handed_over(store, world.records)
+    await write_handed_over(store, world.records)
     assert not [trace for trace in await world.traces("zebra") if trace.startswith("point")]
     for key in await store.call("KEYS", "*:erased"):
         await store.call("DEL", key)
-    await put_back(world.records, world.vectors, "default", task.task)
+    await restore_notes(world.records, world.vectors, "default", task.task)
     await world.remembering.rebuild(task)
     assert not [trace for trace in await world.traces("zebra") if trace.startswith("point")]
     assert [trace for trace in await world.traces("boat") if trace.startswith("point")]
