@@ -69,7 +69,7 @@ class MemoryNode:
     """Importance, 0 to 1."""
     learned_at: int
     supports: tuple[Support, ...]
-    """Statements that it rests on, at least one; in the order of `merging.in_order` when it is read."""
+    """Statements that it rests on, at least one; in the order of `merging.sorted_supports` when it is read."""
     true_from: int | None = None
     """Time from which it is true; None: always, as far as is known."""
     true_until: int | None = None
