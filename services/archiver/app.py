@@ -5,23 +5,20 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from typing import Any
 
 from pentad.contracts.streams import ARCHIVE, ERASE, EXTRACT, LEARN, MEMORY, REMEMBER, Stream
-from pentad.services.archiver.damage_watch import DamageWatch
+from pentad.services.archiver.damage import DamagedParts, DamageWatch
 from pentad.services.archiver.ended_tasks import EndedTasks
 from pentad.services.archiver.erased_memory import ErasedMemory, Known
-from pentad.services.archiver.erasing import Erasing
-from pentad.services.archiver.erasing_tasks import ErasingTasks
-from pentad.services.archiver.extracting import Extracting
-from pentad.services.archiver.extraction_model import ExtractionModel
+from pentad.services.archiver.erasing import Erasing, TaskEraser
+from pentad.services.archiver.extracting import Extracting, ExtractionModel
 from pentad.services.archiver.handlers import Archiving
 from pentad.services.archiver.kept_tasks import KeptTasks
 from pentad.services.archiver.learning import Learning
+from pentad.services.archiver.memory_server import MemoryServer
 from pentad.services.archiver.near_nodes import NearNodes
 from pentad.services.archiver.rebuilding import Rebuilding
 from pentad.services.archiver.rebuilding_tasks import RebuildingTasks
 from pentad.services.archiver.remembering import Remembering
-from pentad.services.archiver.setting_aside import SettingAside
 from pentad.services.archiver.store_watch import StoreWatch
-from pentad.services.archiver.vector_requests import VectorRequests
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Actors
 from pentad.shared.embedder.embedder import make_embedder
@@ -29,15 +26,10 @@ from pentad.shared.errors import OutageError
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.instructions.instruction_list import configured_instructions
 from pentad.shared.memory.child_vectors import ChildVectors
-from pentad.shared.memory.choosing_stores import (
-    embedded_graph,
-    embedded_vectors,
-    server_graph,
-    server_vectors,
-)
-from pentad.shared.memory.current import adopt
-from pentad.shared.memory.forgotten_notes import keep_all, keep_handed_over
+from pentad.shared.memory.current_collection import adopt_current
+from pentad.shared.memory.forgotten_notes import export_notes, write_handed_over
 from pentad.shared.memory.memory_counts import GRAPH, VECTORS, MemoryCounts
+from pentad.shared.memory.stores import embedded_graph, embedded_vectors, server_graph, server_vectors
 from pentad.shared.presence.announcements import announce_wait
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records.record_store import Records
@@ -57,12 +49,12 @@ _LEARN_SLOTS = 4
 _EXTRACT_SLOTS = 4
 _REQUEST_SLOTS = 64
 _ERASE_SLOTS = 16
-"""Erasures that are read; how many are under way at once, and whose is next, say `erasing.py`."""
+"""Erasures that are read at once; `erasing.py` says how many run at once, and whose is next."""
 _EMBED_S = 60.0
-"""How long a batch may take: nobody waits for it."""
+"""Seconds that embedding a batch may take: nobody waits for it."""
 
 _NOTES_KEPT = "notes kept"
-"""What is done once, see `MemoryCounts.is_done`."""
+"""Name of a one-time task, see `MemoryCounts.is_done`."""
 _OTHER_MODEL = (
     "%d points of the memory are of another embedding model (%s): they are found by their words alone. "
     "`pentad memory reindex` embeds them for the one in use (%s); or set EMBED_* to what it was"
@@ -70,9 +62,9 @@ _OTHER_MODEL = (
 
 
 class Archiver(EntryService):
-    """Lets what was said in finished tasks be found, writes their records and removes them from Redis.
+    """Makes finished tasks searchable, writes their records and removes them from Redis.
 
-    The embedded memory is one archiver's; others stand by, and archive meanwhile.
+    One archiver has the embedded memory open; others stand by, and archive meanwhile.
     """
 
     name = "archiver"
@@ -105,7 +97,7 @@ class Archiver(EntryService):
         again = RebuildingTasks(
             self.store, records, self._graph, self._near, ended, self._remembering, learning, extracting
         )
-        aside = SettingAside(self._vectors, self._graph)
+        aside = DamagedParts(self._vectors, self._graph)
         self._rebuilding = Rebuilding(
             self.store, records, self._vectors, again, aside, self.shards, self._damage.rebuilt
         )
@@ -114,7 +106,7 @@ class Archiver(EntryService):
         graph = self._graph if isinstance(self._graph, SqliteGraph) else None
         requests: Sequence[Consumer] = ()
         if vectors is not None or graph is not None:
-            answering = VectorRequests(self.store, vectors, graph, self._damage.stumbled)
+            answering = MemoryServer(self.store, vectors, graph, self._damage.stumbled)
             requests = self._later(MEMORY, answering.handle, _REQUEST_SLOTS)
         # Of two embedded stores the graph is opened last: then what needs both has both.
         both, known = [*requests, *erase], [*learn, *extract]
@@ -127,11 +119,11 @@ class Archiver(EntryService):
         settings, memory = self.settings, ErasedMemory(self._vectors, Known(self._graph, self._near))
         limits = settings.pentad_tasks_per_session, settings.tenant_tasks_per_shard
         actors = Actors(self.store, self.consumer_name, settings.lease_ms)
-        tasks = ErasingTasks(self.store, records, memory, self._embedder, actors, limits)
+        tasks = TaskEraser(self.store, records, memory, self._embedder, actors, limits)
         return Erasing(self.store, KeptTasks(self.store, records), tasks, memory, self.shards)
 
     def _extracting(self, records: Records, ended: EndedTasks) -> Extracting:
-        """Who asks a model what is known, where one is to be asked."""
+        """Return the handler of extraction, with a model where one is to be asked."""
         model = ExtractionModel(self._models.pool, self._book) if self._models is not None else None
         return Extracting(self.store, records, ended, self._graph, self._near, model)
 
@@ -166,11 +158,11 @@ class Archiver(EntryService):
         return {**super().checks(), "memory": self._found.trouble, "graph": graph}
 
     def _waits_for(self) -> str | None:
-        """Why what has ended is not remembered now."""
+        """Return why ended tasks are not remembered now; None: they are."""
         return self._found.trouble or next((each.trouble for each in self._remember if each.trouble), None)
 
     def notes(self) -> Mapping[str, str]:
-        """A memory that lacks something is searched all the same."""
+        """Return reports of damage: a damaged memory is searched all the same."""
         return {f"memory_{damage.store}": f"{damage.what}: {damage.do}" for damage in self._damage.damages}
 
     def alive(self) -> bool:
@@ -179,7 +171,7 @@ class Archiver(EntryService):
     def _later(
         self, stream: Stream, work: Callable[[Entry], Awaitable[None]], slots: int, *, gives_up: bool = True
     ) -> Sequence[Consumer]:
-        """Consumers that begin to read when what they need is open."""
+        """Return consumers that start to read when the store that they need is open."""
         there = len(self.consumers)
         self.serve_entries(stream, work, slots, gives_up=gives_up)
         return self.consumers[there:]
@@ -192,7 +184,7 @@ class Archiver(EntryService):
     async def _look_at_vectors(self) -> None:
         fresh = await self._damage.watched(VECTORS, self._remembering.prepare())
         found = await self._damage.look_at_vectors()
-        current = await self._damage.watched(VECTORS, adopt(self._vectors))
+        current = await self._damage.watched(VECTORS, adopt_current(self._vectors))
         if current is not None and current.name != fresh:
             _say.warning("model", _OTHER_MODEL, current.points, current.name, fresh)
         metrics.memory_points.labels().set(sum(there.points for there in found))
@@ -203,10 +195,11 @@ class Archiver(EntryService):
         await self._damage.read_vectors()
 
     async def _keep_notes(self) -> None:
-        """Beside the records, what was forgotten lately; once, what earlier versions have noted in the memory alone."""
-        await keep_handed_over(self.store, self._records)
+        """Write recent notes of forgetting beside the records; once, also those that earlier versions wrote to the
+        memory alone."""
+        await write_handed_over(self.store, self._records)
         if not await self._counts.is_done(_NOTES_KEPT):
-            await keep_all(self.store, self._records, self._vectors)
+            await export_notes(self.store, self._records, self._vectors)
             await self._counts.done(_NOTES_KEPT)
 
     async def _look_at_graph(self) -> None:
@@ -221,7 +214,7 @@ class Archiver(EntryService):
             await self._graph.open()
 
     async def _rebuild(self) -> None:
-        """Only who has both stores can write to them."""
+        """Rebuild the memory when asked to. Only an archiver with both stores open can write to them."""
         await self._found.opened.wait()
         await self._known.opened.wait()
         await self._rebuilding.run()

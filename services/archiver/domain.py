@@ -1,4 +1,4 @@
-"""What was said in a task, as the memory takes it. Pure."""
+"""Ended tasks as the memory takes them. Pure."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -9,12 +9,12 @@ from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.transcript import EXCLUSION
 from pentad.shared.immutable import immutable
 from pentad.shared.segments.anchors import task_point_id
-from pentad.shared.segments.segmenting import segments_of
-from pentad.shared.segments.speakers import owned
+from pentad.shared.segments.passages import owned
+from pentad.shared.segments.segment import segments_of
 
 MOST_TEXTS = 64
-"""Texts of one request to the embedding service: what a model on one core does within its time limit."""
-_BLANK = {"role": "system"}
+"""Texts of one request to the embedding service: what a model on one core embeds within its time limit."""
+_BLANK_MESSAGE = {"role": "system"}
 Message = Mapping[str, Any]
 
 
@@ -28,21 +28,23 @@ class EndedTask:
     messages: Sequence[Message]
     """The transcript as a record has it."""
     created: int
-    """In ms since the epoch; later than whatever was erased before."""
+    """Time of its beginning in ms since the epoch; later than that of any erased task."""
     ended_at: int
-    """In ms since the epoch."""
+    """Time of its end in ms since the epoch."""
     forgotten: frozenset[str] = frozenset()
-    """Ids of segments that are not to be found any more."""
+    """Ids of its forgotten segments."""
 
 
-def said_in_task(header: TaskHeader, messages: Sequence[Message], forgotten: frozenset[str] = frozenset()) -> EndedTask:
-    """Of a task in Redis."""
+def ended_task_of(
+    header: TaskHeader, messages: Sequence[Message], forgotten: frozenset[str] = frozenset()
+) -> EndedTask:
+    """Return an ended task from its header and transcript in Redis."""
     said = owned(messages, header.user)
     return EndedTask(header.tenant, header.task_id, header.session, said, header.created, header.ended_at, forgotten)
 
 
-def said_in_record(record: TaskRecord, forgotten: frozenset[str] = frozenset()) -> EndedTask:
-    """Of an archived one."""
+def ended_task_of_record(record: TaskRecord, forgotten: frozenset[str] = frozenset()) -> EndedTask:
+    """Return an ended task from its record."""
     task, messages = record.task, owned(record.messages, record.task.user_id or "")
     created, ended = milliseconds(task.created_at), milliseconds(task.updated_at)
     return EndedTask(record.tenant_id, task.task_id, task.session_id, messages, created, ended, forgotten)
@@ -52,7 +54,10 @@ Share = Literal["none", "part", "whole"]
 
 
 def share_of(messages: Sequence[Message], beginner: str, user: str) -> Share:
-    """How much of a task is this user's: the whole, where nobody else has spoken in it. ``beginner``: who began it."""
+    """Return how much of a task is this user's: the whole, where nobody else has spoken in it.
+
+    ``beginner``: the user who began it.
+    """
     said = [m for m in owned(messages, beginner) if m.get("role") == "user" and not m.get("origin")]
     speakers = {message.get("user_id") or "" for message in said}
     if speakers == {user} or (not speakers and beginner == user):
@@ -61,10 +66,10 @@ def share_of(messages: Sequence[Message], beginner: str, user: str) -> Share:
 
 
 def gone_points(said: EndedTask, there: Collection[str]) -> list[str]:
-    """Ids of what the task had before messages were moved away or segments forgotten. ``there``: of what it has now."""
+    """Return ids of points from before messages were moved away or segments forgotten. ``there``: those it has now."""
     if not said.forgotten and not any(message.get("role") == EXCLUSION for message in said.messages):
         return []
-    whole = [_BLANK if message.get("role") == EXCLUSION else message for message in said.messages]
+    whole = [_BLANK_MESSAGE if message.get("role") == EXCLUSION else message for message in said.messages]
     segments = segments_of(said.tenant, said.task, whole)
     before = {segment.id for segment in segments}
     before |= {task_point_id(said.tenant, said.task, holder) for holder in {segment.holder for segment in segments}}
@@ -72,6 +77,6 @@ def gone_points(said: EndedTask, there: Collection[str]) -> list[str]:
 
 
 def batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Texts as they are embedded, some at once."""
+    """Yield texts in batches for embedding."""
     for begin in range(0, len(texts), MOST_TEXTS):
         yield texts[begin : begin + MOST_TEXTS]

@@ -1,51 +1,147 @@
-"""A task that has ended, as an archiver reads it: from Redis, else from its record."""
+"""Ended tasks as an archiver reads them: from Redis, else from their record.
+
+A transcript only grows, and how a message is cut into segments depends on no later message, unless that says that
+messages were moved. So what was read last is kept, and the next time only what follows is read and cut.
+"""
 
 import asyncio
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Generic, TypeVar
 
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.ids import ANY_SHARD, milliseconds, shard_in
 from pentad.contracts.streams import Stream
-from pentad.services.archiver.domain import EndedTask, said_in_record, said_in_task
-from pentad.services.archiver.last_tasks import LastTasks
-from pentad.services.archiver.read_so_far import ReadSoFar, read_on
+from pentad.services.archiver.domain import EndedTask, Message, ended_task_of, ended_task_of_record
 from pentad.shared.actors.erased_marks import erased_users, is_erased
 from pentad.shared.actors.headers import TaskHeader, pairs, task_header
-from pentad.shared.actors.transcript import left_out
+from pentad.shared.actors.transcript import EXCLUSION, left_out, shown
 from pentad.shared.errors import PoisonError
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import TaskKeys, task_parts
 from pentad.shared.memory.forgotten import forgotten_of
-from pentad.shared.memory.points import CutTask, cut_task, without
+from pentad.shared.memory.points import CutTask, cut_further, cut_task, without
 from pentad.shared.owners import Owner
 from pentad.shared.records.record_store import Records
-from pentad.shared.segments.segmenting import Segment
+from pentad.shared.segments.passages import owned
+from pentad.shared.segments.segment import Segment
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.vector_store import Vectors
 from pentad.shared.work.entry import Entry
 
-_MOST_KEPT = 32 << 20
-"""Bytes of tasks that were read last."""
-_SMALL = 16 << 10
-"""Bytes of a transcript that are read and cut at once; more in a thread."""
+T = TypeVar("T")
+
+
+class RecentTasks(Generic[T]):
+    """A bounded cache by task; the least recent entries are dropped.
+
+    ``most``: the total weight of all entries.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._weight = most, 0
+        self._known: OrderedDict[str, tuple[T, int]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, actor: str) -> T | None:
+        """Return what is known of a task; None: nothing."""
+        return self._known[actor][0] if actor in self._known else None
+
+    def put(self, actor: str, known: T, weight: int = 1) -> None:
+        """Store what is known of a task, unless it weighs more than half of the total."""
+        self.pop(actor)
+        if 2 * weight <= self._most:
+            self._known[actor] = known, weight
+            self._weight += weight
+        while self._weight > self._most:
+            self._weight -= self._known.popitem(last=False)[1][1]
+
+    def pop(self, actor: str) -> T | None:
+        """Remove and return what is known of a task."""
+        known, weight = self._known.pop(actor, (None, 0))
+        self._weight -= weight
+        return known
+
+
+_OVERHEAD_BYTES = 1_000
+"""Bytes that a message, or a segment, takes beside its text."""
+
+
+@immutable
+class CachedTranscript:
+    """The transcript of a task in Redis as it was read last."""
+
+    last: bytes
+    """The last entry; empty when there was none."""
+    shown: Sequence[Message]
+    messages: Sequence[Message]
+    """The messages with the user of each."""
+    cut: CutTask
+    size: int
+    """Bytes of the entries."""
+
+    @property
+    def next(self) -> int:
+        """Index of the entry to read on from: the last one again, which shows whether it is the same transcript."""
+        return max(0, len(self.shown) - 1)
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes it takes in memory."""
+        return 2 * self.size + _OVERHEAD_BYTES * (len(self.shown) + len(self.cut.segments))
+
+    def continues_in(self, entries: Sequence[bytes]) -> bool:
+        """Whether entries from `next` on belong to the same transcript: a server may have lost its last writes."""
+        return not self.last or (bool(entries) and entries[0] == self.last)
+
+
+def read_further(header: TaskHeader, entries: Sequence[bytes], earlier: CachedTranscript | None) -> CachedTranscript:
+    """Return the transcript as it is now. ``entries``: from ``earlier.next`` on; without ``earlier``, all."""
+    fresh = entries[1:] if earlier is not None and earlier.last else entries
+    if earlier is not None and not fresh:
+        return earlier
+    new = [shown(entry) for entry in fresh]
+    there = earlier.shown if earlier is not None else []
+    messages = [*there, *new]
+    said = owned(messages, header.user)
+    size = sum(map(len, fresh)) + (earlier.size if earlier is not None else 0)
+    if earlier is None or not _only_adds(earlier, new) or said is not messages:
+        cut = cut_task(header.tenant, header.task_id, header.session, said)
+    else:
+        cut = cut_further(earlier.cut, said, len(there))
+    return CachedTranscript(entries[-1] if entries else b"", messages, said, cut, size)
+
+
+def _only_adds(earlier: CachedTranscript, new: Sequence[Message]) -> bool:
+    """Whether new messages leave the existing segments as they are."""
+    return earlier.messages is earlier.shown and not any(message.get("role") == EXCLUSION for message in new)
+
+
+_CACHE_BYTES = 32 << 20
+"""Bytes of cached tasks."""
+_CUT_INLINE_BYTES = 16 << 10
+"""Bytes of a transcript that is cut in the event loop; a longer one is cut in a thread."""
 
 
 class EndedTasks:
-    """Reads tasks. All raise ``OutageError`` and ``MemoryOutageError``; ``DamagedError`` for what nobody can read.
+    """Reads tasks. All methods raise ``OutageError`` and ``MemoryOutageError``, and ``DamagedError`` for unreadable
+    data.
 
-    What was read last is kept, so that of a task that went on only that is read and cut which stands behind it.
+    Tasks that were read last are cached, so that only what was added is read and cut.
     """
 
     def __init__(self, store: Store, records: Records, vectors: Vectors) -> None:
         self._store, self._records, self._vectors = store, records, vectors
-        self._last: LastTasks[ReadTask] = LastTasks(_MOST_KEPT)
+        self._last: RecentTasks[ReadTask] = RecentTasks(_CACHE_BYTES)
 
     def last(self, keys: TaskKeys) -> "ReadTask | None":
-        """The task as it was read last by this process, if that is known: it may have changed since."""
+        """Return the task as this process read it last, if that is cached: it may have changed since."""
         return self._last.get(keys.actor)
 
     async def read(self, keys: TaskKeys) -> "ReadTask | None":
-        """The task as it is now; None when it is nowhere."""
+        """Return the task as it is now; None when it is neither in Redis nor recorded."""
         last = self._last.get(keys.actor)
         so_far = last.so_far if last is not None else None
         now, header, entries, erased = await self._from_redis(keys, so_far.next if so_far is not None else 0)
@@ -57,28 +153,28 @@ class EndedTasks:
             record = await self._records.read(keys.tenant, keys.task)
             if record is None:
                 return None
-            said = said_in_record(record, await self.forgotten(keys))
+            said = ended_task_of_record(record, await self.forgotten(keys))
             remaining = await self.remaining(keys, said)
             return ReadTask(said, remaining, None, now, has_ended=True, is_erased=erased)
-        if sum(map(len, entries)) < _SMALL:
-            so_far = read_on(header, entries, so_far)
+        if sum(map(len, entries)) < _CUT_INLINE_BYTES:
+            so_far = read_further(header, entries, so_far)
         else:
-            so_far = await asyncio.to_thread(read_on, header, entries, so_far)
-        said = said_in_task(header, so_far.messages, await self.forgotten(keys))
+            so_far = await asyncio.to_thread(read_further, header, entries, so_far)
+        said = ended_task_of(header, so_far.messages, await self.forgotten(keys))
         remaining = await self.remaining(keys, said, so_far.cut)
         task = ReadTask(said, remaining, so_far, now, has_ended=header.ended, is_erased=erased)
         self._last.put(keys.actor, task, so_far.weight)
         return task
 
     async def _from_redis(self, keys: TaskKeys, begin: int) -> tuple[int, TaskHeader | None, list[bytes], bool]:
-        """The time, the header, what was said from an entry on, and whether the task was erased."""
+        """Return the time, the header, the entries from ``begin`` on, and whether the task was erased."""
         now, raw_header, log, erased = await self._store.run("ended", [keys.header, keys.log, keys.erased], [begin])
         return now, task_header(keys.tenant, keys.task, pairs(raw_header)), log, bool(erased)
 
     async def remaining(self, keys: TaskKeys, said: EndedTask, whole: CutTask | None = None) -> "Remaining":
-        """The task in pieces, without what was forgotten, and without what a user has said who was erased since.
+        """Return the task without forgotten segments, and without those of users who were erased since.
 
-        ``whole``: it is cut already.
+        ``whole``: the task in segments, if it is cut already.
         """
         if whole is None:
             whole = await asyncio.to_thread(cut_task, said.tenant, said.task, said.session, said.messages)
@@ -95,30 +191,30 @@ class EndedTasks:
         return Remaining(without(whole, lost), whole, gone, erased)
 
     async def forgotten(self, keys: TaskKeys) -> frozenset[str]:
-        """Ids of its segments, and of nodes that rested on it, that are not to be found any more."""
+        """Return ids of its segments, and of nodes that rested on it, that are forgotten."""
         return await forgotten_of(self._vectors, keys.tenant, keys.task)
 
     async def erased(self, keys: TaskKeys) -> bool:
-        """Whether the task was erased: then nothing may be kept of it."""
+        """Whether the task was erased: then nothing of it may be stored."""
         return await is_erased(self._store, keys)
 
 
 @immutable
 class Remaining:
-    """What is left of a task."""
+    """The rest of a task after forgetting and erasing."""
 
     task: CutTask
     whole: CutTask
-    """What was said in it."""
+    """The task with all its segments."""
     gone: frozenset[str]
-    """What is not there any more: ids of segments, places of messages that were moved away, and ids of nodes that were
-    forgotten with what this task says of them."""
+    """Removed parts: ids of segments, indexes of messages that were moved away, and ids of nodes that were forgotten
+    with what this task says of them."""
     erased_users: Mapping[str, int]
-    """Who has spoken in it and was erased, and when, in ms."""
+    """Erased users who have spoken in it, with the times of their erasure, in ms."""
 
     @property
-    def less(self) -> bool:
-        """Whether there was more."""
+    def is_reduced(self) -> bool:
+        """Whether segments were removed."""
         return len(self.task.segments) < len(self.whole.segments)
 
 
@@ -128,21 +224,21 @@ class ReadTask:
 
     said: EndedTask
     remaining: Remaining
-    so_far: ReadSoFar | None
-    """None for an archived one."""
+    so_far: CachedTranscript | None
+    """Cached transcript; None for an archived task."""
     read_at: int
-    """In ms since the epoch."""
+    """Time of the read, in ms since the epoch."""
     has_ended: bool
     is_erased: bool
 
     def is_as(self, earlier: "ReadTask") -> bool:
-        """Whether nothing has changed since then: a transcript only grows."""
+        """Whether nothing has changed since an earlier read: a transcript only grows."""
         length = len(self.said.messages)
         return length == len(earlier.said.messages) and self.remaining.gone == earlier.remaining.gone
 
 
 def task_named(entry: Entry, stream: Stream) -> TaskKeys:
-    """The task of an entry's wake-up. Raises ``PoisonError`` for what names none of the stream's shard."""
+    """Return the task of an entry's wake-up. Raises ``PoisonError`` for a name that is no task of this shard."""
     try:
         tenant, task = task_parts(entry.parse(WakeUp).actor)
     except ValueError as error:
@@ -154,5 +250,5 @@ def task_named(entry: Entry, stream: Stream) -> TaskKeys:
 
 
 def _said_at(segment: Segment) -> int:
-    """In ms; 0 where it is not known: then it is as old as can be."""
+    """Return when a segment was said, in ms; 0, older than anything, where that is not known."""
     return milliseconds(segment.anchor.at) if segment.anchor.at else 0

@@ -1,4 +1,4 @@
-"""What long-term memory has of what is erased, removed from every store of it, whatever model it was embedded with."""
+"""Removes what is erased from every store of the long-term memory, whatever model embedded it."""
 
 from collections.abc import Sequence
 
@@ -13,25 +13,25 @@ from pentad.shared.owners import Owner
 from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.vectors.vector_store import Vectors
 
-_SAID = (SEGMENT_KIND, TASK_KIND, FORGOTTEN_KIND)
-"""Kinds of points that stand for what was said; those of nodes go with their nodes."""
-_SESSION = "memory"
+_SAID_KINDS = (SEGMENT_KIND, TASK_KIND, FORGOTTEN_KIND)
+"""Kinds of points of what was said; points of nodes go with their nodes."""
+_MEMORY_SESSION = "memory"
 
 
 class Known:
-    """The graph, and its nodes as they are searched. Safe to repeat; raises ``MemoryOutageError``."""
+    """Removes nodes from the graph and from searches. Safe to repeat; raises ``MemoryOutageError``."""
 
     def __init__(self, graph: Graph, near: NearNodes) -> None:
         self._graph, self._near = graph, near
 
     async def forget_task(self, tenant: str, task: str) -> None:
-        """What rested on this task alone is known no more; what rests on others too is found by them."""
+        """Remove a task's statements and what rested on them alone; other nodes are found by their other statements."""
         await self._graph.forget_task(tenant, task)
         keys = TaskKeys(shard_in(task, ANY_SHARD) or 0, tenant, task)
-        await self._near.write_those_of(keys, _SESSION, self._graph)
+        await self._near.write_those_of(keys, _MEMORY_SESSION, self._graph)
 
     async def stay_forgotten(self, keys: TaskKeys, nodes: Sequence[MemoryNode]) -> None:
-        """Take back what was written of a task while it was being forgotten: of these nodes, what rests on it alone."""
+        """Remove what was written of a task while it was being forgotten: nodes that rest on it alone."""
         for owner in {node.owner for node in nodes}:
             there = await self._graph.nodes(owner, [node.id for node in nodes if node.owner == owner])
             alone = [node.id for node in there if {support.task for support in node.supports} == {keys.task}]
@@ -40,31 +40,34 @@ class Known:
                 await self._graph.remove(owner, alone)
 
     async def forget_user(self, tenant: str, user: str) -> None:
-        """All that is this user's: the graph has no times."""
+        """Remove all nodes of a user, of any time: the graph has no times."""
         await self._graph.forget_user(tenant, user)
 
 
 class ErasedMemory:
-    """Removes. Safe to repeat; raises ``MemoryOutageError`` while a store is away. ``known``: None leaves it alone."""
+    """Removes points and nodes. Safe to repeat; raises ``MemoryOutageError`` while a store is unavailable.
+
+    ``known``: None leaves the graph alone.
+    """
 
     def __init__(self, vectors: Vectors, known: Known | None = None) -> None:
         self._vectors, self._known = vectors, known
 
     async def forget_tasks(self, tenant: str, tasks: Sequence[str]) -> None:
-        """All that was said in these tasks, whoever's it is."""
+        """Remove all that was said in these tasks, of all owners."""
         if tasks:
-            await self._remove(Selection(Owner(tenant), Whose.ALL, kinds=_SAID, tasks=tuple(tasks)))
+            await self._remove(Selection(Owner(tenant), Whose.ALL, kinds=_SAID_KINDS, tasks=tuple(tasks)))
         if self._known is not None:
             for task in tasks:
                 await self._known.forget_task(tenant, task)
 
     async def forget_session(self, tenant: str, session: str, until: int) -> None:
-        """All that was said in a session up to this time, in ms."""
-        chosen = Selection(Owner(tenant), Whose.ALL, kinds=_SAID, sessions=(session,), until=until + 1)
+        """Remove all that was said in a session up to this time, in ms."""
+        chosen = Selection(Owner(tenant), Whose.ALL, kinds=_SAID_KINDS, sessions=(session,), until=until + 1)
         await self._remove(chosen)
 
     async def forget_user(self, tenant: str, user: str, until: int, tasks: Sequence[str] = ()) -> None:
-        """What is a user's up to this time, in ms. ``tasks``: of these alone.
+        """Remove a user's points up to this time, in ms. ``tasks``: only in these.
 
         The graph has no times: without ``tasks`` it loses all that is this user's.
         """

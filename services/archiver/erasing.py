@@ -1,44 +1,162 @@
-"""A task, a session or an end user is erased everywhere, as its mark says: all that was there by then."""
+"""Erases a task, a session or an end user everywhere: all that existed at the time of its mark.
+
+A task is ended first, then removed from Redis, from the memory, and at last its record.
+"""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
 from typing import assert_never
 
 from pydantic_core import to_json
 
 from pentad.contracts.commands import EraseCommand
-from pentad.contracts.ids import ANY_SHARD, shard_in
-from pentad.contracts.streams import INBOUND, queues_of, split_key
+from pentad.contracts.ids import ANY_SHARD, encoded_id, shard_in
+from pentad.contracts.streams import ERASE, INBOUND, queues_of, split_key
 from pentad.services.archiver.domain import share_of
-from pentad.services.archiver.erased_letters import remove_letters
 from pentad.services.archiver.erased_memory import ErasedMemory
-from pentad.services.archiver.erased_traces import remove_events
-from pentad.services.archiver.erased_waiting import remove_waiting
-from pentad.services.archiver.erasing_tasks import ErasingTasks
+from pentad.services.archiver.erased_traces import (
+    embedded_texts,
+    remove_dead_letters,
+    remove_events,
+    remove_vectors,
+    remove_waiting_messages,
+)
 from pentad.services.archiver.kept_tasks import KeptTask, KeptTasks, said_by
+from pentad.shared import metrics
+from pentad.shared.actors.actors import Actors, count_wake_ups
 from pentad.shared.actors.erased_marks import mark_at
-from pentad.shared.errors import PoisonError
-from pentad.shared.keys import SessionKeys, TaskKeys, erased_user, session_index
+from pentad.shared.actors.headers import LIVE
+from pentad.shared.embedder.embedder import Embedder, HashingEmbedder
+from pentad.shared.embedder.vectors import Requester
+from pentad.shared.errors import MemoryOutageError, PoisonError
+from pentad.shared.keys import (
+    ERASED_TTL_S,
+    SessionKeys,
+    TaskKeys,
+    erased_user,
+    load,
+    places,
+    session_index,
+    task_index,
+    task_queue,
+    timers,
+)
+from pentad.shared.kinds import TIMER_KINDS
 from pentad.shared.memory.forgotten import noted_segments
 from pentad.shared.memory.forgotten_notes import hand_over
 from pentad.shared.memory.statements import is_statement
-from pentad.shared.store.store import Store
+from pentad.shared.models.ports import ModelFailed
+from pentad.shared.records.record_store import Records
+from pentad.shared.store.store import Argument, Store
 from pentad.shared.work.entry import Entry
 from pentad.shared.work.tenant_turns import TenantTurns
 
-_AT_ONCE = 2
-"""Erasures under way for each shard. Of others that were read the next is another tenant's, where there is one."""
+TASKS_PER_BATCH = 16
+"""Tasks that are erased together."""
+_END_TIMEOUT_S = 10.0
+"""Seconds in which a task must end when asked to. After that it is removed as it is, and its runner cannot commit."""
+_POLL_S = 0.1
+
+
+class TaskEraser:
+    """Erases tasks, at least once: each step may be repeated. The keys and the record by which a task is found go last.
+
+    ``limits``: how many tasks of a session, and of a tenant in one shard, may be active.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        records: Records,
+        memory: ErasedMemory,
+        embedder: Embedder,
+        actors: Actors,
+        limits: tuple[int, int],
+        end_s: float = _END_TIMEOUT_S,
+    ) -> None:
+        self._store, self._records, self._memory, self._embedder = store, records, memory, embedder
+        self._actors, self._limits, self._end_s = actors, f"{limits[0]} {limits[1]}", end_s
+        self._kept = KeptTasks(store, records)
+
+    async def erase(self, tenant: str, tasks: Sequence[KeptTask]) -> None:
+        """Erase these tasks of a tenant. Raises ``OutageError`` while a store or the embedder is unavailable."""
+        for begin in range(0, len(tasks), TASKS_PER_BATCH):
+            await self._erase(tenant, tasks[begin : begin + TASKS_PER_BATCH])
+
+    async def _erase(self, tenant: str, tasks: Sequence[KeptTask]) -> None:
+        models, left, give_up = await self._models(tenant, tasks), tasks, monotonic() + self._end_s
+        while left:
+            await asyncio.gather(*(self._end(task, give_up) for task in left))
+            await asyncio.gather(*(self._remove_cached_vectors(task, models) for task in left if models))
+            await self._remove_events(tenant, left)
+            await self._memory.forget_tasks(tenant, [task.keys.task for task in left])
+            forced = monotonic() > give_up
+            gone = await asyncio.gather(*(self._removed(task.keys, task.session, forced) for task in left))
+            left = [task for task, is_gone in zip(left, gone, strict=True) if not is_gone]  # opened again meanwhile
+        if monotonic() > give_up:  # what was not to be ended has gone on until now
+            await self._remove_events(tenant, tasks)
+        for task in tasks:
+            await self._records.remove(tenant, task.keys.task)
+        metrics.erased.labels().inc(len(tasks))
+
+    async def _models(self, tenant: str, tasks: Sequence[KeptTask]) -> list[str]:
+        """Return the names of models under which vectors may be cached: hashed vectors are not cached."""
+        if not tasks or isinstance(self._embedder, HashingEmbedder):
+            return []
+        try:
+            requester = Requester(tasks[0].keys.shard, tenant, tasks[0].session or "memory", cause="erase")
+            return [(await self._embedder.embed(["a"], requester)).model]
+        except ModelFailed as error:
+            raise MemoryOutageError(f"which vectors are cached is not known: {error}") from error
+
+    async def _end(self, task: KeptTask, give_up: float) -> None:
+        """Mark a task, and wait until it has ended; after a while it is erased as it is."""
+        keys = task.keys
+        args: list[Argument] = ["0-0", "", ERASED_TTL_S, "", encoded_id(task.session), keys.tenant]
+        await self._store.run("erase_mark", [keys.erased, ERASE.key(keys.shard), keys.wake], args)
+        while await self._actors.post(keys, "cancel", b"{}", LIVE, control="cancel") in LIVE:
+            if monotonic() > give_up:
+                return
+            await asyncio.sleep(_POLL_S)
+
+    async def _remove_cached_vectors(self, task: KeptTask, models: Sequence[str]) -> None:
+        """Remove cached vectors, also of what was said since the task was found."""
+        keys = task.keys
+        said = (await self._kept.read(keys) or task).messages
+        texts = await asyncio.to_thread(embedded_texts, keys.tenant, keys.task, said)
+        session = SessionKeys(keys.shard, keys.tenant, task.session)
+        await remove_vectors(self._store, session, keys.task, models, texts)
+
+    async def _remove_events(self, tenant: str, tasks: Sequence[KeptTask]) -> None:
+        for shard, session in sorted({(task.keys.shard, task.session) for task in tasks if task.session}):
+            here = {task.keys.task for task in tasks if task.session == session}
+            await remove_events(self._store, SessionKeys(shard, tenant, session), here)
+
+    async def _removed(self, keys: TaskKeys, session: str, forced: bool) -> bool:
+        owner = SessionKeys(keys.shard, keys.tenant, session)
+        names = [keys.erased, timers(keys.shard), load(keys.shard), places(keys.shard)]
+        names += [task_queue(keys.shard, keys.tenant), keys.wake, task_index(keys.shard, keys.tenant)]
+        names += [owner.header, owner.turns, *keys.all()]
+        args: list[Argument] = [ERASED_TTL_S, "1" if forced else "", keys.task, keys.tenant, owner.name, self._limits]
+        gone, woken = await self._store.run("erase_task", names, [*args, *sorted(TIMER_KINDS)])
+        count_wake_ups(keys.stream, woken)
+        return bool(gone)
+
+
+_ERASURES_PER_SHARD = 2
+"""Erasures that run at once for each shard; after one, another tenant has its turn, where one waits."""
 
 
 class Erasing:
-    """At least once: whatever a kill leaves, a redelivery finds again and removes. Tenants take turns."""
+    """Erases at least once: what a kill leaves is found and removed at redelivery. Tenants take turns."""
 
     def __init__(
-        self, store: Store, kept: KeptTasks, tasks: ErasingTasks, memory: ErasedMemory, shards: Sequence[int]
+        self, store: Store, kept: KeptTasks, tasks: TaskEraser, memory: ErasedMemory, shards: Sequence[int]
     ) -> None:
         self._store, self._kept, self._tasks, self._memory = store, kept, tasks, memory
         self._shards = shards
-        self._turns = TenantTurns(_AT_ONCE * len(shards), _AT_ONCE * len(shards))
+        self._turns = TenantTurns(_ERASURES_PER_SHARD * len(shards), _ERASURES_PER_SHARD * len(shards))
 
     async def handle(self, entry: Entry) -> None:
         """Erase what the entry names."""
@@ -78,7 +196,7 @@ class Erasing:
         until = mark.at
 
         def goes(task: KeptTask) -> bool:
-            """Statements name a session of their own, which anybody may use as well."""
+            """Statements have a session of their own, whose name anybody may use as well."""
             ours = task.session == keys.session and not is_statement(task.keys.task)
             return ours and task.created <= until
 
@@ -94,7 +212,7 @@ class Erasing:
         for shard in self._shards:
             if mark := await mark_at(self._store, erased_user(shard, tenant, user)):
                 until[shard] = mark.at
-                await remove_waiting(self._store, shard, tenant, user, mark)
+                await remove_waiting_messages(self._store, shard, tenant, user, mark)
 
         def goes(task: KeptTask) -> bool:
             by_then = task.created <= until[task.keys.shard]
@@ -108,8 +226,10 @@ class Erasing:
         await self._clean(command, shards, last)
 
     async def _note_parts(self, command: EraseCommand, until: Mapping[int, int]) -> None:
-        """What the user has said in tasks that stay is noted beside their records: marks end, and records are read
-        again when the memory is rebuilt."""
+        """Note a user's segments in tasks that stay beside their records.
+
+        Marks expire, and records are read again when the memory is rebuilt.
+        """
         tenant, user = command.tenant_id, command.name
 
         def stays(task: KeptTask) -> bool:
@@ -126,26 +246,26 @@ class Erasing:
     async def _found(
         self, command: EraseCommand, shards: Sequence[int], field: str, wanted: Callable[[KeptTask], bool]
     ) -> int:
-        """Erase the tasks that are wanted; returns how many there were."""
+        """Erase the tasks that are wanted; return how many there were."""
         erased = 0
         words = f'"{field}":{to_json(command.name).decode()}'
         session = command.name if command.kind == "session" else None
         async for tasks in self._kept.found(command.tenant_id, shards, words, wanted, session):
             await self._tasks.erase(command.tenant_id, tasks)
-            await self._leave_empty_sessions(command.tenant_id, tasks)
+            await self._unlist_empty_sessions(command.tenant_id, tasks)
             erased += len(tasks)
         return erased
 
-    async def _leave_empty_sessions(self, tenant: str, tasks: Sequence[KeptTask]) -> None:
-        """A session in which nothing is left is not listed any more."""
+    async def _unlist_empty_sessions(self, tenant: str, tasks: Sequence[KeptTask]) -> None:
+        """Unlist sessions in which nothing is left."""
         for shard, session in sorted({(task.keys.shard, task.session) for task in tasks if task.session}):
             keys = SessionKeys(shard, tenant, session)
             names = [keys.header, keys.messages, keys.signals, keys.turns, session_index(shard, tenant)]
             await self._store.run("erase_idle", names, [keys.name])
 
     async def _clean(self, command: EraseCommand, shards: Sequence[int], until: int) -> None:
-        """What lies in streams: dead letters, and work that was done and is not cut yet."""
-        await remove_letters(self._store, command, shards, until)
+        """Remove dead letters, and entries of finished work that were not trimmed yet."""
+        await remove_dead_letters(self._store, command, shards, until)
         queues = [key for shard in shards for _, key in queues_of(shard, ("default",))]
         for key in (INBOUND.key(), *queues):
             await self._store.run("trim", [key], ["="])

@@ -1,42 +1,98 @@
-"""What a model makes of an archived task: asked once, kept with its record, then written to the graph and as points."""
+"""Extraction: a model is asked once about each archived task; its answer goes to the record, then to the graph."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from pentad.contracts.instructions import Instruction
 from pentad.contracts.records import TaskRecord
 from pentad.contracts.streams import EXTRACT
-from pentad.services.archiver.consolidating import consolidate
-from pentad.services.archiver.domain import said_in_record
-from pentad.services.archiver.ended_tasks import EndedTasks, Remaining, task_named
+from pentad.services.archiver.domain import ended_task_of_record
+from pentad.services.archiver.ended_tasks import EndedTasks, RecentTasks, Remaining, task_named
 from pentad.services.archiver.erased_memory import Known
-from pentad.services.archiver.extraction_model import ExtractionModel
-from pentad.services.archiver.last_tasks import LastTasks
-from pentad.services.archiver.near_nodes import NearNodes
+from pentad.services.archiver.near_nodes import NearNodes, consolidate
 from pentad.shared import metrics
+from pentad.shared.errors import MemoryOutageError
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import MemoryEdge
-from pentad.shared.instructions.json_answers import UnusableAnswerError
+from pentad.shared.instructions.builtin import MEMORY_ARCHIVER
+from pentad.shared.instructions.json_answers import UnusableAnswerError, ask_json
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.extracted import Extracted, extracted, without_forgotten
-from pentad.shared.memory.extraction_question import NearNode, asked_of, extraction_question
+from pentad.shared.memory.extraction import (
+    Extracted,
+    NearNode,
+    extracted,
+    extraction_question,
+    segments_shown,
+    without_forgotten,
+)
 from pentad.shared.memory.points import CutTask
+from pentad.shared.models.model_pool import ModelPool
+from pentad.shared.models.ports import ModelFailed, ModelRefused, ModelUnavailable
+from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records.record_store import Records
 from pentad.shared.segments.anchors import anchor_text
-from pentad.shared.segments.segmenting import Segment
+from pentad.shared.segments.segment import Segment
 from pentad.shared.store.store import Store
 from pentad.shared.work.entry import Entry
 
-Kept = dict[str, Any]
-"""What a record keeps of an answer: ``value``, the ``segments`` (ids) and ``near`` nodes that it was shown, what is
-the ``same`` as one of these, ``model`` and ``at``; or ``problem``: why there is none."""
+_PATIENCE_S = 120.0
+"""Seconds that a model's answer may take: nobody waits for it."""
+_MOST_REPAIR_CHARS = 20_000
+"""Characters of an unusable answer that are sent back to the model."""
+_MOST_ANSWER_BYTES = 1 << 17
+"""Bytes of an answer; a larger one is not stored."""
 
-_MOST_UNKEPT = 20
-"""Answers that wait for the record store: more than are under way at once, and some 100 KiB each at most."""
+
+class ExtractionModel:
+    """The model that the `memory_archiver` instruction names, or the default one."""
+
+    def __init__(self, pool: ModelPool, book: InstructionBook) -> None:
+        self._pool, self._book = pool, book
+
+    async def wanted(self) -> Instruction | None:
+        """Return the instruction to ask with; None while only the offline model would answer."""
+        instruction = (await self._book.known()).get(MEMORY_ARCHIVER.name, MEMORY_ARCHIVER)
+        return instruction if self._pool.is_real(instruction.model) else None
+
+    async def ask(self, instruction: Instruction, question: str, caller: str) -> tuple[Any, str]:
+        """Return the value that the model answers, and which model it was.
+
+        Raises ``MemoryOutageError`` while no model is available, ``UnusableAnswerError``, and ``ModelFailed`` for an
+        answer that was cut off.
+        """
+        try:
+            return await ask_json(
+                self._pool,
+                instruction,
+                question,
+                lambda value, model: (value, model),
+                patience_s=_PATIENCE_S,
+                most_chars=_MOST_REPAIR_CHARS,
+                most_bytes=_MOST_ANSWER_BYTES,
+                caller=caller,
+            )
+        except ModelFailed as error:
+            raise _memory_error(error) from None
+
+
+def _memory_error(error: ModelFailed) -> Exception:
+    if isinstance(error, ModelUnavailable):
+        return MemoryOutageError(f"nothing is learned from tasks: {error}")
+    return UnusableAnswerError(str(error)) if isinstance(error, ModelRefused) else error
+
+
+StoredAnswer = dict[str, Any]
+"""An answer in a record: ``value``, the ``segments`` (ids) and ``near`` nodes that were shown, the new nodes that are
+the ``same`` as existing ones, ``model`` and ``at``; or ``problem``: why there is none."""
+
+_MOST_UNSAVED = 20
+"""Answers that wait for the record store: more than can be in progress at once, each at most about 100 KiB."""
 
 
 class Extracting:
-    """At least once: the answer is kept before the first write, so a redelivery writes the same and asks nobody."""
+    """Extracts at least once: the answer is stored before the first write, so a redelivery writes the same and asks
+    nobody."""
 
     def __init__(
         self,
@@ -47,11 +103,11 @@ class Extracting:
         near: NearNodes,
         model: ExtractionModel | None,
     ) -> None:
-        """``model``: None where none is to be asked; what was answered before is written all the same."""
+        """Make the handler. ``model``: None where none is to be asked; stored answers are written all the same."""
         self._store, self._records, self._ended, self._graph = store, records, ended, graph
         self._near, self._model = near, model
-        self._unkept: LastTasks[Kept] = LastTasks(_MOST_UNKEPT)
-        """Answers whose records could not be written yet: nobody is asked again for them."""
+        self._unkept: RecentTasks[StoredAnswer] = RecentTasks(_MOST_UNSAVED)
+        """Answers whose records could not be written yet: the model is not asked again for them."""
 
     async def handle(self, entry: Entry) -> None:
         """Extract from the task that the entry names, if it is archived and a model is there."""
@@ -64,31 +120,31 @@ class Extracting:
         await self._extract(keys, record)
 
     async def rebuild(self, keys: TaskKeys) -> None:
-        """Write once more what a model has answered about this task; nobody is asked."""
+        """Write a model's stored answer about this task again; nobody is asked."""
         record = await self._records.read(keys.tenant, keys.task)
         if record is not None and record.extraction is not None:
             await self._extract(keys, record)
 
     async def _extract(self, keys: TaskKeys, record: TaskRecord) -> None:
-        said = said_in_record(record, await self._ended.forgotten(keys))
+        said = ended_task_of_record(record, await self._ended.forgotten(keys))
         remaining = await self._ended.remaining(keys, said)
-        kept = record.extraction or await self._kept(keys, record, asked_of(remaining.task))
+        kept = record.extraction or await self._kept(keys, record, segments_shown(remaining.task))
         while kept and "problem" not in kept:
             await self._write(keys, remaining, kept)
-            written, said = remaining, said_in_record(record, await self._ended.forgotten(keys))
+            written, said = remaining, ended_task_of_record(record, await self._ended.forgotten(keys))
             remaining = await self._ended.remaining(keys, said)
             if remaining == written:  # the model may have taken long: nothing was forgotten meanwhile
                 break
         await self._stay_erased(keys)
 
     async def _stay_erased(self, keys: TaskKeys) -> None:
-        """Take back what was written of a task that was erased meanwhile, also by an archiver that got no further."""
+        """Remove what was written of a task that was erased meanwhile, even by an archiver that was killed."""
         if await self._ended.erased(keys):
             await self._records.remove(keys.tenant, keys.task)
             await Known(self._graph, self._near).forget_task(keys.tenant, keys.task)
 
-    async def _kept(self, keys: TaskKeys, record: TaskRecord, segments: Sequence[Segment]) -> Kept | None:
-        """The model's answer, kept with the record from now on; None when there is none."""
+    async def _kept(self, keys: TaskKeys, record: TaskRecord, segments: Sequence[Segment]) -> StoredAnswer | None:
+        """Return the model's answer, which is stored with the record from then on; None when there is none."""
         kept = self._unkept.get(keys.actor) or await self._asked(keys, segments)
         if kept is not None:
             self._unkept.put(keys.actor, kept)
@@ -96,8 +152,8 @@ class Extracting:
             self._unkept.pop(keys.actor)
         return kept
 
-    async def _asked(self, keys: TaskKeys, segments: Sequence[Segment]) -> Kept | None:
-        """The model's answer; None when there is nobody or nothing to ask."""
+    async def _asked(self, keys: TaskKeys, segments: Sequence[Segment]) -> StoredAnswer | None:
+        """Ask the model; None when there is no model or nothing to ask."""
         instruction = await self._model.wanted() if self._model is not None else None
         if self._model is None or instruction is None or not segments:
             return None
@@ -106,7 +162,7 @@ class Extracting:
             value, model = await self._model.ask(instruction, extraction_question(segments, near), keys.actor)
         except UnusableAnswerError as error:
             metrics.learned.labels("unusable").inc()
-            kept: Kept = {"problem": str(error)}
+            kept: StoredAnswer = {"problem": str(error)}
         else:
             found = extracted(keys.tenant, value, segments, near, {})
             metrics.learned.labels("unsupported").inc(found.refused)
@@ -116,8 +172,8 @@ class Extracting:
         kept["at"] = await self._store.now()
         return kept
 
-    async def _write(self, keys: TaskKeys, remaining: Remaining, kept: Kept) -> None:
-        """What the model found; nothing rests on what was forgotten or erased since it was asked."""
+    async def _write(self, keys: TaskKeys, remaining: Remaining, kept: StoredAnswer) -> None:
+        """Write what the model found, except what rests on segments forgotten or erased since it was asked."""
         shown = {segment.id: segment for segment in remaining.whole.segments}
         segments = [shown[name] for name in kept["segments"]]
         near = [NearNode(**each) for each in kept["near"]]
@@ -125,13 +181,13 @@ class Extracting:
         await self._write_found(keys, remaining.task, without_forgotten(whole, remaining.gone))
         forgotten = [node for node in whole.nodes.values() if node.id in remaining.gone]
         await Known(self._graph, self._near).stay_forgotten(keys, forgotten)
-        if remaining.less:
+        if remaining.is_reduced:
             anchors = [anchor_text(segment.anchor) for segment in remaining.task.segments]
             await self._graph.retain(keys.tenant, keys.task, anchors)
             await self._near.write_those_of(keys, remaining.task.session, self._graph)
 
     async def _write_found(self, keys: TaskKeys, task: CutTask, found: Extracted) -> None:
-        """Nodes, edges, the ends of what is contradicted, then what is searched."""
+        """Write nodes, edges and ends of contradicted nodes, then the points that are searched."""
         nodes = list(found.nodes.values())
         await self._graph.upsert_nodes(nodes)
         edges = [edge for edge in found.edges if await self._has_ends(edge)]
@@ -151,5 +207,5 @@ class Extracting:
         metrics.learned.labels("edge").inc(len(edges))
 
     async def _has_ends(self, edge: MemoryEdge) -> bool:
-        """What it was shown may have been taken away meanwhile."""
+        """Whether both ends of an edge still exist: nodes that the model was shown may have been removed."""
         return len(await self._graph.nodes(edge.owner, [edge.source, edge.target])) == len({edge.source, edge.target})

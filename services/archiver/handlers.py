@@ -16,22 +16,22 @@ from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.work.entry import Entry
 
-_AGAIN_MS = 5_000
-"""When a task that was busy at its archiving is looked at again."""
+_RETRY_MS = 5_000
+"""Milliseconds after which a task that was busy is archived again."""
 _MATERIALS = ("tools:", "instruction:")
-"""What a record keeps of a task's large values: what its manifests name by digest."""
+"""Prefixes of the large values that a record has: those that its manifests name by digest."""
 
 
 class Archiving:
-    """The archiver's work. At least once: a record is written again, and the removal is guarded by the last step.
+    """Archives tasks at least once: a record is written again, and the removal compares the last step.
 
-    It is kept before lists find it, and lists find it before it leaves Redis.
+    The record is stored before lists find it, and lists find it before the task leaves Redis.
     """
 
     def __init__(
         self, store: Store, records: Records, grace_ms: int, index_ttl_s: int, *, extracts: bool = False
     ) -> None:
-        """``extracts``: a model is to say what is known from what is archived."""
+        """Make the handler. ``extracts``: whether a model is asked about archived tasks."""
         self._store, self._records, self._grace_ms, self._index_ttl_s = store, records, grace_ms, index_ttl_s
         self._extracts = extracts
 
@@ -64,29 +64,30 @@ class Archiving:
         await self._remove(entry, keys, header, fields.get("last_step", b"").decode(), now)
 
     async def _ask_to_extract(self, keys: TaskKeys) -> None:
-        """Once more: whoever removed it may have asked already, and what is there twice is done once."""
+        """Queue the extraction again: the archiver that removed the task may have queued it already, and repetition is
+        safe."""
         if self._extracts:
             await self._store.call("XADD", EXTRACT.key(keys.shard), "*", "data", WakeUp(actor=keys.actor).to_json())
             metrics.published.labels(EXTRACT.name, WakeUp.__name__).inc()
 
     async def _stay_erased(self, keys: TaskKeys, written: TaskRecord | None = None) -> bool:
-        """Take the record of an erased task back: it may have been erased since it was read, or before a kill."""
+        """Remove the record of an erased task: it may have been erased since it was read, or before a kill."""
         erased = await is_erased(self._store, keys)
         if erased:
             await self._records.remove(keys.tenant, keys.task, written)
         return erased
 
     async def _ask_to_remember(self, keys: TaskKeys) -> None:
-        """Its last end has not asked: a runner of a version before long-term memory wrote it, or it went on since."""
+        """Queue a task to be remembered, because its last end did not: it went on since, or a runner was older."""
         data = WakeUp(actor=keys.actor).to_json()
         await self._store.call("XADD", REMEMBER.key(keys.shard), "*", "data", data)
         metrics.published.labels(REMEMBER.name, WakeUp.__name__).inc()
 
     async def _remove(self, entry: Entry, keys: TaskKeys, header: TaskHeader, last_step: str, now: int) -> None:
-        """It leaves Redis, and in the same moment somebody is asked to extract: nobody writes its record anew then."""
+        """Remove a task from Redis and queue its extraction in one step: nobody rewrites its record afterwards."""
         session = SessionKeys(keys.shard, keys.tenant, header.session)
         names = [entry.stream, session.header, timers(keys.shard), *keys.all(), EXTRACT.key(keys.shard)]
-        args: list[Argument] = [ARCHIVE.group or "", entry.id, last_step, keys.task, f"archive {keys.actor}", _AGAIN_MS]
+        args: list[Argument] = [ARCHIVE.group or "", entry.id, last_step, keys.task, f"archive {keys.actor}", _RETRY_MS]
         args.append(WakeUp(actor=keys.actor).to_json() if self._extracts else "")
         outcome = await self._store.run("archive", names, args)
         metrics.archived.labels(outcome.decode()).inc()
@@ -97,7 +98,7 @@ class Archiving:
 
 
 def record_of(header: TaskHeader, log: list[bytes], steps: list[bytes], big: dict[str, bytes], now: int) -> TaskRecord:
-    """A finished task, whole."""
+    """Return the record of a finished task."""
     return TaskRecord(
         tenant_id=header.tenant,
         task=header.describe().model_copy(update={"archived_at": rfc3339(now)}),

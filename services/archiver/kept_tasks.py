@@ -1,4 +1,4 @@
-"""Tasks as they are kept somewhere: in Redis, or as a record. Found whole, whoever has written them."""
+"""Finds whole tasks in Redis and among the records, of all writers."""
 
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -13,17 +13,17 @@ from pentad.shared.immutable import immutable
 from pentad.shared.keys import TaskKeys, tag
 from pentad.shared.memory.points import bare_payload, cut_task
 from pentad.shared.records.record_store import Records
-from pentad.shared.segments.speakers import owned
+from pentad.shared.segments.passages import owned
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.points import KeptPoint
 
 log = logging.getLogger(__name__)
 
-_KEYS = 1000
-"""Keys of the server that are gone past at once."""
-_TASKS = 16
-"""Tasks in Redis that are told of at once."""
-_RECORDS = 100
+_KEYS_PER_SCAN = 1000
+"""Keys that one scan of the server passes."""
+_TASKS_PER_PAGE = 16
+"""Tasks in Redis that are yielded at once."""
+_RECORDS_PER_READ = 100
 """Records that are read at once."""
 
 
@@ -34,28 +34,28 @@ class KeptTask:
     keys: TaskKeys
     session: str
     user: str
-    """Who began it; '' for nobody in particular."""
+    """User who began it; '': nobody in particular."""
     created: int
-    """In ms; 0 where nobody can tell any more."""
+    """Time of its beginning, in ms; 0 where that is not known any more."""
     messages: Sequence[dict[str, Any]]
     """The transcript as a record has it."""
     damaged: bool = False
-    """Nobody can read its record: all that is known is its name."""
+    """Whether its record is unreadable: then only its name is known."""
 
 
-_OF_HEADER = 2
-"""Tenant and task: what a task's other keys have behind these is no header."""
+_HEADER_KEY_PARTS = 2
+"""Parts of a header's key: tenant and task. Other keys of a task have more parts."""
 Wanted = Callable[[KeptTask], bool]
 
 
 class KeptTasks:
-    """Reads them. Raises ``OutageError`` while a store is away."""
+    """Reads tasks. Raises ``OutageError`` while a store is unavailable."""
 
     def __init__(self, store: Store, records: Records) -> None:
         self._store, self._records = store, records
 
     async def read(self, keys: TaskKeys) -> KeptTask | None:
-        """A task, wherever it is; None when it is nowhere. What cannot be read of it is left out."""
+        """Return a task from Redis or its record; None when it is in neither. Unreadable messages are left out."""
         raw_header, lines = await self._store.run("said", [keys.header, keys.log], [])
         header = pairs(raw_header)
         if header:
@@ -69,52 +69,52 @@ class KeptTasks:
     async def found(
         self, tenant: str, shards: Sequence[int], words: str, wanted: Wanted, session: str | None = None
     ) -> AsyncIterator[list[KeptTask]]:
-        """A tenant's tasks that are wanted, in pieces: those in Redis, then those with a record.
+        """Yield a tenant's tasks that are wanted, in pages: those in Redis, then those with a record.
 
-        A task goes from Redis to its record, so none is missed. ``words``: stand in the record of every one that may be
-        wanted; with them one that cannot be read is wanted too. ``session``: only tasks of this one are wanted.
+        A task goes from Redis to its record, so none is missed. ``words`` occur in the record of every task that may be
+        wanted; an unreadable record with them is wanted too. ``session``: only tasks of this one are wanted.
         """
         for shard in shards:
             async for piece in self._headers(tenant, shard):
                 async for tasks in self._wanted(piece, wanted, session):
                     yield tasks
         names = await self._records.names(tenant)
-        for begin in range(0, len(names), _RECORDS):
-            records = await self._records.naming(tenant, names[begin : begin + _RECORDS], words)
+        for begin in range(0, len(names), _RECORDS_PER_READ):
+            records = await self._records.naming(tenant, names[begin : begin + _RECORDS_PER_READ], words)
             kept = [_of_record(tenant, name, record) for name, record in records.items()]
-            yield [task for task in kept if task is not None and task.keys.shard in shards and _is(task, wanted)]
+            yield [task for task in kept if task is not None and task.keys.shard in shards and _is_wanted(task, wanted)]
 
     async def _wanted(
         self, piece: Sequence[TaskKeys], wanted: Wanted, session: str | None
     ) -> AsyncIterator[list[KeptTask]]:
-        """Few at once: each comes with its transcript."""
+        """Yield wanted tasks in small pages, since each comes with its transcript."""
         meant: list[KeptTask] = []
         for keys in piece:
             task = await self.read(keys) if await self._may_be_of(keys, session) else None
             if task is not None and wanted(task):
                 meant.append(task)
-            if len(meant) == _TASKS:
+            if len(meant) == _TASKS_PER_PAGE:
                 yield meant
                 meant = []
         yield meant
 
     async def _may_be_of(self, keys: TaskKeys, session: str | None) -> bool:
-        """Asked before a transcript is read for nothing."""
+        """Whether a task may be of this session; this saves reading transcripts of others."""
         if session is None:
             return True
         named: bytes | None = await self._store.call("HGET", keys.header, "session")
         return named is not None and read_session(named) == session
 
     async def all_in_redis(self, shards: Sequence[int]) -> list[TaskKeys]:
-        """Every task that is in Redis now, whoever's it is, each once."""
+        """Return every task that is in Redis now, of all owners, each once."""
         found: set[TaskKeys] = set()
         for shard in shards:
             cursor, begins = b"0", f"{tag(shard)}:task:"
             while True:
-                command = ("SCAN", cursor, "MATCH", f"{begins}*", "COUNT", _KEYS, "TYPE", "hash")
+                command = ("SCAN", cursor, "MATCH", f"{begins}*", "COUNT", _KEYS_PER_SCAN, "TYPE", "hash")
                 cursor, keys = await self._store.call(*command)
                 parts = (key.decode().removeprefix(begins).split(":") for key in keys)
-                found |= {TaskKeys(shard, *names) for names in parts if len(names) == _OF_HEADER}
+                found |= {TaskKeys(shard, *names) for names in parts if len(names) == _HEADER_KEY_PARTS}
                 if cursor == b"0":
                     break
         return sorted(found, key=lambda each: each.actor)
@@ -122,7 +122,7 @@ class KeptTasks:
     async def _headers(self, tenant: str, shard: int) -> AsyncIterator[list[TaskKeys]]:
         cursor, begins = b"0", f"{tag(shard)}:task:{tenant}:"
         while True:
-            command = ("SCAN", cursor, "MATCH", f"{begins}*", "COUNT", _KEYS, "TYPE", "hash")
+            command = ("SCAN", cursor, "MATCH", f"{begins}*", "COUNT", _KEYS_PER_SCAN, "TYPE", "hash")
             cursor, found = await self._store.call(*command)
             names = {key.decode().removeprefix(begins) for key in found}
             yield [TaskKeys(shard, tenant, name) for name in sorted(names) if ":" not in name]
@@ -131,7 +131,7 @@ class KeptTasks:
 
 
 def said_by(task: KeptTask, user: str, until: int) -> list[KeptPoint]:
-    """The segments of a task that are this user's, as far as they were said by then (in ms); without their words."""
+    """Return the segments of a task that a user had said up to a time (in ms), without their words."""
     keys = task.keys
     cut = cut_task(keys.tenant, keys.task, task.session, owned(task.messages, task.user))
     return [
@@ -141,7 +141,7 @@ def said_by(task: KeptTask, user: str, until: int) -> list[KeptPoint]:
     ]
 
 
-def _is(task: KeptTask, wanted: Wanted) -> bool:
+def _is_wanted(task: KeptTask, wanted: Wanted) -> bool:
     return task.damaged or wanted(task)
 
 
@@ -157,7 +157,7 @@ def _in_redis(keys: TaskKeys, header: dict[str, bytes], lines: Sequence[bytes]) 
 
 
 def _message(line: bytes) -> dict[str, Any]:
-    """An entry of a transcript; one that cannot be read keeps its place, and says nothing."""
+    """Return an entry of a transcript; an unreadable one keeps its place and is empty."""
     try:
         return shown(line)
     except (ValueError, TypeError):

@@ -1,50 +1,51 @@
-"""What is known from a task that has ended: its names and its place in the session, written to the graph."""
+"""Learning: names, facts and the place of an ended task are written to the graph, without a model."""
 
 import asyncio
 
 from pentad.contracts.streams import LEARN
-from pentad.services.archiver.consolidating import consolidate
 from pentad.services.archiver.domain import EndedTask
-from pentad.services.archiver.ended_tasks import EndedTasks, ReadTask, task_named
+from pentad.services.archiver.ended_tasks import EndedTasks, ReadTask, RecentTasks, task_named
 from pentad.services.archiver.erased_memory import Known
-from pentad.services.archiver.last_tasks import LastTasks
-from pentad.services.archiver.near_nodes import NearNodes
+from pentad.services.archiver.near_nodes import NearNodes, consolidate
 from pentad.shared import metrics
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import MemoryNode, NodeKind
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.consolidation import ENTERS
-from pentad.shared.memory.graph_of_task import TaskGraph, graph_of_task, task_before, without_nodes
+from pentad.shared.memory.facts import SEARCHED_IMPORTANCE
+from pentad.shared.memory.increments import Learned, learned_count, learned_from
 from pentad.shared.memory.points import CutTask
-from pentad.shared.memory.unlearned import Learned, known_of, learned_from
+from pentad.shared.memory.task_graph import TaskGraph, task_before, task_graph, without_nodes
 from pentad.shared.owners import Owner
 from pentad.shared.segments.anchors import anchor_text
 from pentad.shared.work.entry import Entry
 
-_AT_ONCE = 256
+_WRITES_PER_CALL = 256
 """Nodes or edges of one call to the graph."""
-_SMALL = 64
-"""New segments of a task that are learned from at once; more in a thread."""
+_LEARN_INLINE_SEGMENTS = 64
+"""New segments of a task that are learned from in the event loop; more in a thread."""
 _MOST_LEARNED = 10_000
-"""Tasks of which it is known what the graph has: some 300 bytes each."""
+"""Tasks of which it is remembered what the graph has: some 300 bytes each."""
 
 
 class Learning:
-    """At least once, and only what is new: what is written again joins what is there, and a redelivery writes the whole
-    task again, and so repairs what a kill left."""
+    """Learns at least once, and only what is new: what is written again is merged with what exists.
+
+    A redelivery writes the whole task again, and so repairs what a kill left.
+    """
 
     def __init__(self, ended: EndedTasks, graph: Graph, near: NearNodes, *, facts: bool = True) -> None:
-        """``facts``: also of what people state; where a model is asked for that, two would say the same."""
+        """Make the handler. ``facts``: also write what people state; not where a model is asked for that, to avoid
+        duplicates."""
         self._ended, self._graph, self._near, self._facts = ended, graph, near, facts
-        self._learned: LastTasks[Learned] = LastTasks(_MOST_LEARNED)
-        """Of a task that is being handled, or whose last handling has failed, nothing."""
+        self._learned: RecentTasks[Learned] = RecentTasks(_MOST_LEARNED)
+        """The part of each task that is in the graph; none of a task that is being handled, or failed last."""
 
     async def handle(self, entry: Entry) -> None:
         """Learn from the task that the entry names, as it is now; again when it went on meanwhile.
 
-        A slower writer of an older one writes the newer one behind it. Whoever has remembered the task has just read
-        it: what has changed since is seen behind the write.
+        A slower writer of an older version of the task writes the newer one after it. The task was usually read just
+        before, to be remembered; changes since then are found after the write.
         """
         keys = task_named(entry, LEARN)
         learned = self._learned.pop(keys.actor)
@@ -61,23 +62,23 @@ class Learning:
         await self._learn(keys, await self._ended.read(keys), None)
 
     async def _learn(self, keys: TaskKeys, task: ReadTask | None, learned: Learned | None) -> None:
-        """``task``: as it was read last; ``learned``: what of it is in the graph already."""
+        """Write a task until it is written as it is now. ``learned``: what of it is in the graph already."""
         left = task if task is not None and task.has_ended else None
         while left is not None:
             await self._write(keys, left, learned)
             learned = learned_from(left.remaining.task, left.remaining.gone)
             task = await self._ended.read(keys)
-            left = task if _is_left(task, left) else None
+            left = task if _needs_rewrite(task, left) else None
         if task.is_erased if task is not None else await self._ended.erased(keys):
             await Known(self._graph, self._near).forget_task(keys.tenant, keys.task)
         elif learned is not None:
             self._learned.put(keys.actor, learned)
 
     async def _write(self, keys: TaskKeys, read: ReadTask, learned: Learned | None) -> None:
-        """``learned``: what of the task is in the graph already."""
+        """Write a task to the graph. ``learned``: what of it is in the graph already."""
         said, remaining = read.said, read.remaining
         task, before = remaining.task, task_before(said.messages)
-        known = known_of(task, remaining.gone, learned)
+        known = learned_count(task, remaining.gone, learned)
         whole = await self._graph_of(task, before, known)
         graph = without_nodes(whole, remaining.gone)
         try:
@@ -100,32 +101,33 @@ class Learning:
         await self._find_facts(keys, said, graph)
 
     async def _graph_of(self, task: CutTask, before: str, known: int) -> TaskGraph:
-        if len(task.segments) - known < _SMALL:
-            return graph_of_task(task, before, known, facts=self._facts)
-        return await asyncio.to_thread(graph_of_task, task, before, known, facts=self._facts)
+        if len(task.segments) - known < _LEARN_INLINE_SEGMENTS:
+            return task_graph(task, before, known, facts=self._facts)
+        return await asyncio.to_thread(task_graph, task, before, known, facts=self._facts)
 
     async def _put(self, graph: TaskGraph) -> None:
-        for begin in range(0, len(graph.nodes), _AT_ONCE):
-            await self._graph.upsert_nodes(graph.nodes[begin : begin + _AT_ONCE])
-        for begin in range(0, len(graph.edges), _AT_ONCE):
-            await self._graph.upsert_edges(graph.edges[begin : begin + _AT_ONCE])
+        for begin in range(0, len(graph.nodes), _WRITES_PER_CALL):
+            await self._graph.upsert_nodes(graph.nodes[begin : begin + _WRITES_PER_CALL])
+        for begin in range(0, len(graph.edges), _WRITES_PER_CALL):
+            await self._graph.upsert_edges(graph.edges[begin : begin + _WRITES_PER_CALL])
         metrics.learned.labels("node").inc(len(graph.nodes))
         metrics.learned.labels("edge").inc(len(graph.edges))
 
     async def _find_facts(self, keys: TaskKeys, said: EndedTask, graph: TaskGraph) -> None:
-        """Names and tasks are found by what was said; what was noted, or matters enough by now, is found by itself."""
+        """Write points of facts that matter enough: names and tasks are found by what was said."""
         facts: dict[Owner, list[MemoryNode]] = {}
         for node in graph.nodes:
             if node.kind is NodeKind.FACT:
                 facts.setdefault(node.owner, []).append(node)
         for owner, written in facts.items():
             there = await consolidate(self._graph, owner, written)
-            entered = [node for node in there if node.importance >= ENTERS]
+            entered = [node for node in there if node.importance >= SEARCHED_IMPORTANCE]
             await self._near.write_points(keys, said.session, entered)
 
 
-def _is_left(task: ReadTask | None, written: ReadTask) -> bool:
-    """Whether a task is written once more. One that goes on is at its end, unless something is to be taken back."""
+def _needs_rewrite(task: ReadTask | None, written: ReadTask) -> bool:
+    """Whether a task must be written again. One that was reopened is written at its next end, unless something is
+    removed."""
     if task is None or task.is_as(written):
         return False
     return task.has_ended or task.remaining.gone != written.remaining.gone

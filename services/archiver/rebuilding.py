@@ -1,7 +1,7 @@
-"""The memory is rebuilt from the records and the tasks in Redis: page by page, so that any archiver may go on with it.
+"""Rebuilds the memory from the records and the tasks in Redis, page by page, so that any archiver may continue.
 
-Each task is written whole, by the handlers that write one that has just ended, whatever the stores have of it. Entries
-of the work streams go on beside it.
+Each task is written whole, by the handlers of tasks that have just ended, whatever the stores have of it. Entries of
+the work streams are handled at the same time.
 """
 
 import asyncio
@@ -12,13 +12,13 @@ from contextlib import suppress
 from dataclasses import replace
 
 from pentad.contracts.ids import ANY_SHARD, shard_in
+from pentad.services.archiver.damage import DamagedParts
 from pentad.services.archiver.kept_tasks import KeptTasks
 from pentad.services.archiver.rebuilding_tasks import RebuildingTasks, Rebuilt
-from pentad.services.archiver.setting_aside import SettingAside
 from pentad.shared import metrics
 from pentad.shared.errors import MemoryDamagedError, MemoryOutageError, MemoryRefusedError, OutageError, PentadError
 from pentad.shared.keys import TaskKeys, task_parts
-from pentad.shared.memory.forgotten_notes import keep_all, keep_handed_over, put_back
+from pentad.shared.memory.forgotten_notes import export_notes, restore_notes, write_handed_over
 from pentad.shared.memory.rebuild_progress import LEASE_S, MOST_FAILURES, RebuildProgress, Rebuilds, RebuildStage
 from pentad.shared.models.ports import ModelFailed
 from pentad.shared.random_hex import random_hex
@@ -30,19 +30,19 @@ from pentad.shared.vectors.vector_store import Vectors
 log = logging.getLogger(__name__)
 _say = ThrottledLog(log)
 
-_PAGE = 16
-"""Tasks behind which it is kept how far it is: what a kill has done again."""
-_AT_ONCE = 4
-"""Tasks that are written at once; those that have just ended have more."""
-_LOOK_S = 1.0
-"""How often it is looked whether a rebuild is asked for."""
+_TASKS_PER_PAGE = 16
+"""Tasks after which the progress is stored: a kill repeats at most these."""
+_TASKS_AT_ONCE = 4
+"""Tasks that are written at once; tasks that have just ended get more of the time."""
+_POLL_S = 1.0
+"""Seconds between checks whether a rebuild is asked for."""
 _LONGEST_PAUSE_S = 15.0
-"""Between attempts while a store is away."""
+"""Seconds between attempts while a store is unavailable, at most."""
 _STAGES = tuple(RebuildStage)
 
 
 class Rebuilding:
-    """``vectors`` and what ``tasks`` write to are open. ``ended``: done when a rebuild has gone through all."""
+    """Runs rebuilds. The stores must be open. ``ended`` is awaited when a rebuild has gone through all tasks."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Rebuilding:
         records: Records,
         vectors: Vectors,
         tasks: RebuildingTasks,
-        aside: SettingAside,
+        aside: DamagedParts,
         shards: Sequence[int],
         ended: Callable[[], Awaitable[None]],
     ) -> None:
@@ -59,17 +59,17 @@ class Rebuilding:
         self._rebuilds, self._kept = Rebuilds(store), KeptTasks(store, records)
         self._who = random_hex(16)
         self._begun = ""
-        """The rebuild that this process has taken part in last."""
+        """Id of the last rebuild that this process has taken part in."""
         self._actors: tuple[str, RebuildStage, list[str]] | None = None
-        """What a stage of a rebuild comes to, in order."""
+        """The tasks of a stage of a rebuild, in order."""
 
     async def run(self) -> None:
-        """To be run for ever."""
-        pause_s = _LOOK_S
+        """Run rebuilds for ever."""
+        pause_s = _POLL_S
         while True:
             try:
                 went_on = await self.step()
-                pause_s = _LOOK_S
+                pause_s = _POLL_S
             except (OutageError, ModelFailed) as error:
                 _say.warning("away", "the rebuild of the memory waits: %s", error)
                 with suppress(OutageError):
@@ -79,7 +79,7 @@ class Rebuilding:
                 await asyncio.sleep(pause_s)
 
     async def step(self) -> bool:
-        """Go on by a page; whether there was something to do here. Raises ``OutageError``, ``ModelFailed``."""
+        """Write a page; whether there was something to do here. Raises ``OutageError``, ``ModelFailed``."""
         now = await self._rebuilds.read()
         if now is None or now.has_ended or not await self._rebuilds.claim(self._who):
             return False
@@ -99,7 +99,7 @@ class Rebuilding:
                 await beating
 
     async def stop(self) -> None:
-        """Let another archiver go on at once."""
+        """Release the rebuild, so that another archiver continues at once."""
         with suppress(OutageError):
             await self._rebuilds.leave(self._who)
 
@@ -115,9 +115,10 @@ class Rebuilding:
             await self._rebuilds.keep(replace(now, waits_for=what), self._who)
 
     async def _readable(self, now: RebuildProgress) -> RebuildProgress:
-        """Set aside what cannot be read of the stores: then all has to be written from the start.
+        """Set aside what cannot be read of the stores; then everything must be written from the start.
 
-        That is kept first: whoever goes on behind a kill must not believe that anything is written.
+        The progress is stored before that: an archiver that continues after a kill must not believe that anything is
+        written.
         """
         found = await self._aside.unreadable()
         if found:
@@ -129,12 +130,12 @@ class Rebuilding:
 
     async def _go_on(self, now: RebuildProgress) -> bool:
         if now.stage is RebuildStage.FORGOTTEN and not now.cursor:
-            await keep_handed_over(self._store, self._records)
-            await keep_all(self._store, self._records, self._vectors)
+            await write_handed_over(self._store, self._records)
+            await export_notes(self._store, self._records, self._vectors)
             now = replace(now, total=len(await self._kept.all_in_redis(self._shards)) + len(await self._recorded()))
         actors = await self._of_stage(now)
         begin = bisect_right(actors, now.cursor)
-        page = actors[begin : begin + _PAGE]
+        page = actors[begin : begin + _TASKS_PER_PAGE]
         if page:
             after = await self._done(now, page)
         else:
@@ -148,7 +149,7 @@ class Rebuilding:
         return kept
 
     async def _of_stage(self, now: RebuildProgress) -> list[str]:
-        """Read once for each stage: what ends or is archived later is remembered as ever."""
+        """Return the tasks of a stage, read once: tasks that end or are archived later are remembered as usual."""
         if self._actors is None or self._actors[:2] != (now.id, now.stage):
             self._actors = now.id, now.stage, sorted(await self._listed(now.stage))
         return self._actors[2]
@@ -164,13 +165,13 @@ class Rebuilding:
         return await self._rebuilds.later()
 
     async def _recorded(self) -> list[str]:
-        """Tenants come from the records: nobody need have a key for them all."""
+        """Return all recorded tasks. Tenants are read from the records, since no key lists them."""
         tenants = await self._records.tenants()
         return [f"{tenant}/{task}" for tenant in tenants for task in await self._records.names(tenant)]
 
     async def _done(self, now: RebuildProgress, page: Sequence[str]) -> RebuildProgress:
-        """How far it is behind a page."""
-        places = asyncio.Semaphore(_AT_ONCE)
+        """Write a page of tasks and return the progress after it."""
+        places = asyncio.Semaphore(_TASKS_AT_ONCE)
 
         async def one(actor: str) -> str:
             async with places:
@@ -198,7 +199,7 @@ class Rebuilding:
         )
 
     async def _one(self, stage: RebuildStage, actor: str) -> str:
-        """What came of a task: a `Rebuilt`, or why nothing did. Raises ``OutageError``, ``ModelFailed``."""
+        """Write one task; return a `Rebuilt`, or why it failed. Raises ``OutageError``, ``ModelFailed``."""
         tenant, task = task_parts(actor)
         shard = shard_in(task, ANY_SHARD)
         if shard is None:
@@ -221,5 +222,5 @@ class Rebuilding:
             return " ".join(f"{error}".split()) or type(error).__name__
 
     async def _put_back(self, keys: TaskKeys) -> Rebuilt:
-        await put_back(self._records, self._vectors, keys.tenant, keys.task)
+        await restore_notes(self._records, self._vectors, keys.tenant, keys.task)
         return Rebuilt.DONE

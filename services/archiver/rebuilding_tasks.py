@@ -1,4 +1,4 @@
-"""One task of a rebuild: what it says, and what is known from it, is written to the memory as if nothing were there."""
+"""Writes one task of a rebuild to the memory, as if the stores had nothing of it."""
 
 from enum import StrEnum
 
@@ -16,22 +16,22 @@ from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.forgotten_notes import notes_of
 from pentad.shared.memory.rebuild_progress import Rebuilds
-from pentad.shared.memory.statements import STATED, is_episode, is_statement, stated_edge, stated_node, told_at
+from pentad.shared.memory.statements import STATEMENT_LABEL, is_episode, is_statement, stated_edge, stated_node, told_at
 from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Store
 
 
 class Rebuilt(StrEnum):
-    """What came of a task."""
+    """The outcome of a task."""
 
     DONE = "done"
     LEFT_OUT = "left_out"
-    """What was added by hand under an earlier version, of which no record says what it was."""
+    """A statement by hand under an earlier version, whose record does not say what was added."""
 
 
 class RebuildingTasks:
-    """Safe to repeat. All raise ``OutageError`` while a store is away, and whatever a task's own handlers do."""
+    """Writes tasks. Safe to repeat. All methods raise ``OutageError``, and what a task's own handlers raise."""
 
     def __init__(
         self,
@@ -49,11 +49,11 @@ class RebuildingTasks:
         self._rebuilds, self._tenants = Rebuilds(store), TenantMemories(store)
 
     def begin(self) -> None:
-        """Believe nothing of what is known of the stores."""
+        """Drop all cached knowledge of the stores."""
         self._remembering.begin_rebuild()
 
     async def said(self, keys: TaskKeys) -> Rebuilt:
-        """What a task says, from Redis or from its record; what rests on other tasks is put off."""
+        """Write a task from Redis or its record; what rests on other tasks is put off."""
         statement = await self._records.read(keys.tenant, keys.task) if is_statement(keys.task) else None
         if statement is not None and not is_episode(statement):
             return await self._stated(keys, statement)
@@ -62,7 +62,7 @@ class RebuildingTasks:
         return Rebuilt.DONE
 
     async def recorded(self, keys: TaskKeys) -> Rebuilt:
-        """The same of a task that has a record."""
+        """Write a task that has a record; its extraction is put off."""
         record = await self._records.read(keys.tenant, keys.task)
         if record is None:
             return Rebuilt.DONE
@@ -71,7 +71,7 @@ class RebuildingTasks:
         return await self.said(keys)
 
     async def linked(self, keys: TaskKeys) -> Rebuilt:
-        """What rests on what other tasks say. An edge whose end is not there, as it was forgotten, is none."""
+        """Write what rests on other tasks. An edge whose end was forgotten is not written."""
         record = await self._records.read(keys.tenant, keys.task)
         if record is not None and (edge := stated_edge(record)) is not None:
             await self._link(keys, record, edge)
@@ -92,7 +92,7 @@ class RebuildingTasks:
         return Rebuilt.DONE
 
     async def _is_gone(self, keys: TaskKeys, record: TaskRecord, node: MemoryNode) -> bool:
-        """Whether a person has had the node forgotten, or taken away, since it was added last."""
+        """Whether a person has forgotten or removed the node since it was added last."""
         noted = await notes_of(self._records, keys.tenant, keys.task)
         return any(
             note.point.payload.anchor == node.id and (not note.noted_at or note.noted_at > told_at(record))
@@ -103,7 +103,7 @@ class RebuildingTasks:
         await self._graph.upsert_nodes([node])
         await self._tenants.writing(keys.tenant)
         there = [each for each in await self._graph.nodes(node.owner, [node.id]) if each.owner == node.owner]
-        await self._near.write_points(keys, STATED, there)
+        await self._near.write_points(keys, STATEMENT_LABEL, there)
 
     async def _link(self, keys: TaskKeys, record: TaskRecord, edge: MemoryEdge) -> None:
         try:
@@ -116,7 +116,7 @@ class RebuildingTasks:
         await self._stay_erased(keys, record)
 
     async def _stay_erased(self, keys: TaskKeys, record: TaskRecord) -> None:
-        """Behind the write: whoever erases a statement, or its user, has marked it before."""
+        """Remove what was written if it is erased: whoever erases a statement, or its user, has marked it before."""
         at, user = told_at(record), record.task.user_id
         mark = await mark_at(self._store, keys.erased)
         marks = await erased_users(self._store, keys.shard, keys.tenant, {user} if user else set())

@@ -1,4 +1,4 @@
-"""Opens a store of the memory, begins what needs it, and looks from time to time whether it is well."""
+"""Opens a store of the memory, starts the consumers that need it, and checks it from time to time."""
 
 import asyncio
 import logging
@@ -11,16 +11,16 @@ from pentad.shared.work.consumer import Consumer
 
 _say = ThrottledLog(logging.getLogger(__name__))
 
-_AGAIN_S = 1.0
-"""How often a store that is taken or away is tried again."""
-_LOOK_S = 10.0
-"""How often it is looked whether it is well."""
+_RETRY_S = 1.0
+"""Seconds between attempts to open a store that is taken or unavailable."""
+_CHECK_S = 10.0
+"""Seconds between checks of the store."""
 
 
 class StoreWatch:
-    """``open`` is tried until it succeeds; then ``consumers`` begin to read, and ``look`` is done for ever.
+    """Calls ``open`` until it succeeds; then starts ``consumers``, and calls ``look`` for ever.
 
-    A store that is damaged is open all the same: this process has it, says so to whoever asks, and can rebuild it.
+    A damaged store counts as open: this process has it, reports the damage to callers, and can rebuild it.
     """
 
     def __init__(
@@ -37,17 +37,17 @@ class StoreWatch:
         self._is_damaged = False
 
     async def run(self) -> None:
-        """To be run for ever."""
+        """Open and check the store for ever."""
         while not (await self._tried(self._open) or self._is_damaged):
-            await asyncio.sleep(_AGAIN_S)
+            await asyncio.sleep(_RETRY_S)
         self.opened.set()
         for consumer in self._consumers:
             await consumer.start()
         while True:
-            await asyncio.sleep(_LOOK_S if await self._tried(self._look) else _AGAIN_S)
+            await asyncio.sleep(_CHECK_S if await self._tried(self._look) else _RETRY_S)
 
     async def _tried(self, work: Callable[[], Awaitable[None]]) -> bool:
-        """Whether it went well. An archiver that stands by has no trouble: another one does the work."""
+        """Whether the call succeeded. An archiver that stands by is not in trouble: another one does the work."""
         try:
             await work()
         except MemoryTakenError as error:

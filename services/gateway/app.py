@@ -51,8 +51,8 @@ from pentad.shared.events.relay import Relay
 from pentad.shared.inbound.inbox import Inbox
 from pentad.shared.inbound.renewal import IdsWatch
 from pentad.shared.instructions.instruction_list import configured_instructions
-from pentad.shared.memory.choosing_stores import graph_of, vectors_of
-from pentad.shared.memory.hit_walks import HitWalks
+from pentad.shared.memory.stores import graph_of, vectors_of
+from pentad.shared.memory.walks import HitWalks
 from pentad.shared.models.configured_models import configured_models
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.presence.loop_holds import keep_telling_holds

@@ -28,7 +28,7 @@ from pentad.shared.actors.session_header import answer_field, excerpt
 from pentad.shared.actors.step_prompt import chain, tools_kept_under
 from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
-from pentad.shared.memory.recalling import Recall
+from pentad.shared.memory.task_recall import Recall
 from pentad.shared.models.ports import ModelAnswer
 
 MESSAGE_LIMIT = 1024 * 1024

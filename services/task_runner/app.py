@@ -13,11 +13,11 @@ from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
 from pentad.shared.embedder.embedder import make_embedder
 from pentad.shared.instructions.instruction_list import configured_instructions
-from pentad.shared.memory.choosing_stores import graph_of, vectors_of
-from pentad.shared.memory.hit_walks import HitWalks
-from pentad.shared.memory.recalling import Recalling
-from pentad.shared.memory.searching import MemorySearch
+from pentad.shared.memory.search import MemorySearch
+from pentad.shared.memory.stores import graph_of, vectors_of
+from pentad.shared.memory.task_recall import TaskRecall
 from pentad.shared.memory.tenant_memories import TenantMemories
+from pentad.shared.memory.walks import HitWalks
 from pentad.shared.models.model_makers import described
 from pentad.shared.presence.announcements import ModelInUse, announce_model
 from pentad.shared.presence.instruction_book import InstructionBook
@@ -54,7 +54,7 @@ class TaskRunner(ConsumingService):
         asks = settings.pentad_retrieve == "auto"
         chooser = ModelWalkChooser(self.store, pool, self._book) if asks else None
         tenants, tokens = TenantMemories(self.store), settings.pentad_recall_tokens
-        recalling = Recalling(memory, self._walks, tenants, tokens, chooser=chooser)
+        recalling = TaskRecall(memory, self._walks, tenants, tokens, chooser=chooser)
         self._handlers = [
             RunnerHandler(actors, self._keeper, pool, self._book, tools, settings, shard, recalling)
             for shard in self.shards

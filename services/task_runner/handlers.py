@@ -31,7 +31,7 @@ from pentad.shared.actors.actors import Actors, Taken
 from pentad.shared.actors.leases import Held, LeaseKeeper
 from pentad.shared.errors import OutageError
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.recalling import Recalling
+from pentad.shared.memory.task_recall import TaskRecall
 from pentad.shared.models.model_pool import ModelPool
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.settings import Settings
@@ -56,7 +56,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
         tools: ToolCatalog,
         settings: Settings,
         shard: int,
-        recalling: Recalling,
+        recalling: TaskRecall,
     ) -> None:
         super().__init__(actors, keeper, shard, settings.pentad_max_attempts)
         self._cache = TranscriptCache()

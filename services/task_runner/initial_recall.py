@@ -19,13 +19,14 @@ from pentad.shared.embedder.vectors import Requester
 from pentad.shared.instructions.builtin import MEMORY_RETRIEVER
 from pentad.shared.instructions.json_answers import UnusableAnswerError, ask_json
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.recalling import OFF, Recall, Recalling, RecallQuestion
-from pentad.shared.memory.searching import MemoryHit
-from pentad.shared.memory.walk_choice import ChosenWalk, chosen_by_rule
-from pentad.shared.memory.walk_question import (
+from pentad.shared.memory.search import MemoryHit
+from pentad.shared.memory.task_recall import RECALL_OFF, Recall, RecallQuestion, TaskRecall
+from pentad.shared.memory.walk_choice import (
+    ChosenWalk,
     WalkAnswer,
     answer_bytes,
     chosen_by_model,
+    chosen_by_rule,
     kept_answer,
     nodes_shown,
     walk_answer,
@@ -45,7 +46,7 @@ _FRESH_S = 30.0
 class InitialRecall:
     """Recalls before the first model call of a task. A task that is opened again has its transcript, and its tools."""
 
-    def __init__(self, recalling: Recalling) -> None:
+    def __init__(self, recalling: TaskRecall) -> None:
         self._recalling = recalling
         self._found: OrderedDict[tuple[str, int], tuple[float, Recall]] = OrderedDict()
         """Recalls by task and newest message, each with its time."""
@@ -55,7 +56,7 @@ class InitialRecall:
         if step.transcript.messages or not step.arrived.users or isinstance(planned, CallAgain):
             return None
         if not chosen.instruction.recalls:
-            return OFF
+            return RECALL_OFF
         key = step.keys.header, step.arrived.user_number
         at, found = self._found.get(key, (float("-inf"), None))
         if found is not None and monotonic() - at < _FRESH_S:

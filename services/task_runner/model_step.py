@@ -50,7 +50,7 @@ from pentad.shared.event_loop import LARGE_VALUE, turn_after
 from pentad.shared.events.ephemeral import EphemeralEvents
 from pentad.shared.instructions.schema_check import WrongOutput, WrongSchema
 from pentad.shared.kinds import USER
-from pentad.shared.memory.recalling import Recall
+from pentad.shared.memory.task_recall import Recall
 from pentad.shared.models.model_pool import ModelPool
 from pentad.shared.models.ports import (
     ChatRequest,

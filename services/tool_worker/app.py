@@ -15,13 +15,13 @@ from pentad.services.tool_worker.builtins.result_read import KeptResults, result
 from pentad.services.tool_worker.children.pool import ToolProcesses
 from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.sources import ToolSource, ToolSources
+from pentad.services.tool_worker.transcripts import Transcripts
 from pentad.shared.embedder.embedder import make_embedder
 from pentad.shared.errors import OutageError
-from pentad.shared.memory.choosing_stores import graph_of, vectors_of
-from pentad.shared.memory.forgetter import Forgetter
-from pentad.shared.memory.hit_walks import HitWalks
-from pentad.shared.memory.searching import MemorySearch
-from pentad.shared.memory.transcripts import Transcripts
+from pentad.shared.memory.forgetting import Forgetter
+from pentad.shared.memory.search import MemorySearch
+from pentad.shared.memory.stores import graph_of, vectors_of
+from pentad.shared.memory.walks import HitWalks
 from pentad.shared.models.tool_forms import what_servers_refuse
 from pentad.shared.plugins.definition import description_gaps
 from pentad.shared.presence.published import BEAT_S, INSTRUCTIONS, TOOLS

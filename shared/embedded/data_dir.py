@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 LOCK = "lock"
 """The file whose lock the running system holds."""
-_TRIES, _PAUSE_S = 10, 0.02
+_LOCK_TRIES, _PAUSE_S = 10, 0.02
 """How often the lock is asked for: a client command that looks whether a system runs has it for an instant."""
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -42,11 +42,11 @@ def keep_to_ourselves(folder: Path) -> None:
 
 def _lock(fd: int) -> None:
     """Take the lock on an open file. Raises ``BlockingIOError`` while another system has it."""
-    for tried in range(1, _TRIES + 1):
+    for tried in range(1, _LOCK_TRIES + 1):
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if tried == _TRIES:
+            if tried == _LOCK_TRIES:
                 raise
             time.sleep(_PAUSE_S)
         else:

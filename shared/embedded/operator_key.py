@@ -17,7 +17,7 @@ from pentad.shared.settings import Settings
 
 OPERATOR_KEY = "admin.key"
 """The file's name."""
-_TRIES, _PAUSE_S = 20, 0.05
+_READ_TRIES, _PAUSE_S = 20, 0.05
 """How often a file that another process is just making is read again."""
 
 
@@ -39,7 +39,7 @@ def _kept_key(path: Path) -> str:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         keep_to_ourselves(path)
         with PrivateFolder(path) as folder:
-            for _ in range(_TRIES):
+            for _ in range(_READ_TRIES):
                 if key := folder.read(OPERATOR_KEY) or _made_key(folder):
                     return key
                 time.sleep(_PAUSE_S)

@@ -21,7 +21,7 @@ _PASSWORD = re.compile("[A-Za-z0-9_-]{20,100}")
 
 @dataclass(frozen=True, slots=True)
 class KnownServer:
-    """What an earlier run wrote down of its server. ``pid`` is 0 when it did not get that far."""
+    """The server that an earlier run has noted. ``pid`` is 0 when the run ended before the server had one."""
 
     port: int = 0
     pid: int = 0

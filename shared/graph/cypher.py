@@ -25,7 +25,7 @@ _EARLIEST = """
         THEN coalesce(row.true_until, {0}.true_until) ELSE {0}.true_until END,
     {0}.supports = {0}.supports + [s IN row.supports WHERE NOT s IN {0}.supports]
 """
-"""What is told of nodes and edges alike."""
+"""Assignments that nodes and edges have in common."""
 
 PUT_NODES = f"""
 UNWIND $rows AS row
@@ -42,7 +42,7 @@ SET n += CASE WHEN is_older THEN row.said ELSE {{}} END,
 WITH n, row WHERE n.user <> row.user
 RETURN n.id AS id LIMIT 1
 """
-"""Returns a node that another owner has: then none of it may stay."""
+"""Writes nodes; returns a node that another owner has: then the transaction must be rolled back."""
 
 _PUT_EDGES = """
 UNWIND $rows AS row
@@ -134,10 +134,10 @@ REMOVE_SOME = "MATCH (n:Memory) WHERE n.tenant = $tenant WITH n LIMIT $limit DET
 
 
 def relationship(edge_type: EdgeType) -> str:
-    """A type's name in Neo4j."""
+    """Return a type's name in Neo4j."""
     return edge_type.value.upper()
 
 
 _OF_EDGES = {"is_newer": _IS_NEWER.format("r"), "latest": _LATEST.format("r"), "merged": _EARLIEST.format("r")}
 PUT_EDGES = {kind: _PUT_EDGES.format(type=relationship(kind), **_OF_EDGES) for kind in EdgeType}
-"""A type cannot be a parameter in every version of Cypher."""
+"""Statements that write edges, by type: a type cannot be a parameter in every version of Cypher."""

@@ -1,4 +1,4 @@
-"""What the stores of the graph take: bounds, and what makes a node, an edge or a question unusable. Pure."""
+"""The bounds of the stores of the graph: what makes a node, an edge or a question unusable. Pure."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ MOST_ASKED = 5000
 MOST_FOUND = 50_000
 """Links of one answer; nodes and edges of a page."""
 MOST_SUPPORTS = 1000
-"""Of one node or edge in one call."""
+"""Supports of one node or edge in one call."""
 _MOST_TEXT = 1 << 15
 """Bytes of a node's text."""
 _MOST_ID = 128
@@ -23,7 +23,7 @@ _MOST_ANCHOR = 512
 
 
 def check_nodes(nodes: Sequence[MemoryNode]) -> None:
-    """Whether these can be written together."""
+    """Check nodes that are written together."""
     _check_number(len(nodes), "nodes")
     for node in nodes:
         check_ids((node.id,) if node.merged_into is None else (node.id, node.merged_into))
@@ -37,7 +37,7 @@ def check_nodes(nodes: Sequence[MemoryNode]) -> None:
 
 
 def check_edges(edges: Sequence[MemoryEdge]) -> None:
-    """Whether these can be written together."""
+    """Check edges that are written together."""
     _check_number(len(edges), "edges")
     for edge in edges:
         check_ids((edge.source, edge.target))
@@ -51,7 +51,7 @@ def check_edges(edges: Sequence[MemoryEdge]) -> None:
 
 
 def check_ids(ids: Sequence[str]) -> None:
-    """Whether nodes may be called so, and be asked for together."""
+    """Check ids of nodes that are asked for together."""
     if len(ids) > MOST_ASKED:
         raise MemoryRefusedError(f"{len(ids)} nodes asked for: {MOST_ASKED} at most, and the others after them")
     for identifier in ids:
@@ -59,7 +59,7 @@ def check_ids(ids: Sequence[str]) -> None:
 
 
 def check_anchors(anchors: Sequence[str]) -> None:
-    """Whether so many statements of a task may be named."""
+    """Check the statements of a task that are named."""
     if len(anchors) > MOST_ASKED:
         raise MemoryRefusedError(f"{len(anchors)} statements of a task: {MOST_ASKED} at most")
     for anchor in anchors:
@@ -67,32 +67,32 @@ def check_anchors(anchors: Sequence[str]) -> None:
 
 
 def check_found(limit: int) -> None:
-    """Whether so many may be asked for."""
+    """Check the number of results that are asked for."""
     if not 1 <= limit <= MOST_FOUND:
         raise MemoryRefusedError(f"{limit} asked for: 1 to {MOST_FOUND}")
 
 
 def check_links(ids: Sequence[str], limit: int, as_of: int | None) -> None:
-    """Whether edges of these may be asked for, so many, as of this time."""
+    """Check a question for the edges of nodes, up to a number, as of a time."""
     check_ids(ids)
     check_found(limit)
     check_time(as_of or 0)
 
 
 def check_time(moment: int) -> None:
-    """Whether this is a time in milliseconds since the epoch."""
+    """Check a time in milliseconds since the epoch."""
     if not 0 <= moment <= LAST_MS:
         raise MemoryRefusedError(f"{moment} is no time in milliseconds since the epoch")
 
 
 def check_identifier(name: str) -> None:
-    """Whether this names a tenant or a task."""
+    """Check the name of a tenant or a task."""
     if not is_identifier(name):
         raise MemoryRefusedError(f"{name[:64]!r} is no identifier of a tenant or task")
 
 
 def check_user(name: str) -> None:
-    """Whether this names an end user."""
+    """Check the id of an end user."""
     if not is_external_id(name):
         raise MemoryRefusedError(f"{name[:64]!r} is no identifier of a user")
 

@@ -1,4 +1,4 @@
-"""The port of the stores of the graph."""
+"""The port `Graph`: stores of the graph."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -8,32 +8,32 @@ from pentad.shared.owners import Owner
 
 
 class Graph(Protocol):
-    """Nodes and edges of all tenants; each question is about one.
+    """Nodes and edges of all tenants; each call is about one tenant.
 
-    Each method raises ``MemoryRefusedError`` for what can never be done, before anything is written, and
-    ``MemoryOutageError`` when the store does not do it in time; a write may have been made then, and is made again with
-    the same effect. A call that writes does all of it or nothing. Writes join what is there (`merging`): repeated, late
-    and in another order they end the same. An owner that asks sees what is his and what is nobody's.
+    Each method raises ``MemoryRefusedError`` for requests that can never succeed, before anything is written, and
+    ``MemoryOutageError`` when the store does not answer in time. A write may have been made then; repeating it has the
+    same effect. A call that writes does all of it or nothing. Writes are merged with what exists (`merging`): repeated,
+    late or in another order, they have the same result. An owner sees its own nodes and edges, and shared ones.
     """
 
     async def prepare(self) -> None:
-        """Make sure that the store's tables, constraints and indexes are there."""
+        """Make sure that the store's tables, constraints and indexes exist."""
         ...
 
     async def upsert_nodes(self, nodes: Sequence[MemoryNode]) -> None:
-        """Write nodes. Refuses an id that another owner of the tenant has: nothing merges across owners."""
+        """Write nodes. Refuses an id that another owner of the tenant has: nothing is merged across owners."""
         ...
 
     async def upsert_edges(self, edges: Sequence[MemoryEdge]) -> None:
-        """Write edges. Refuses one whose ends are not there, or not for its owner to see: write the nodes before."""
+        """Write edges. Refuses an edge whose ends do not exist or are hidden from its owner: write the nodes first."""
         ...
 
     async def nodes(self, owner: Owner, ids: Sequence[str]) -> list[MemoryNode]:
-        """Those that are there and that this owner sees, in the order of their ids."""
+        """Return the nodes with these ids that this owner sees, in the order of their ids."""
         ...
 
     async def edges(self, owner: Owner, ids: Sequence[str], limit: int) -> list[MemoryEdge]:
-        """Edges from or to these nodes, the heaviest first; equal ones in the order of their ends and types."""
+        """Return edges from or to these nodes, the heaviest first; equal ones in the order of their ends and types."""
         ...
 
     async def links(
@@ -44,7 +44,10 @@ class Graph(Protocol):
         types: Sequence[EdgeType] = (),
         as_of: int | None = None,
     ) -> list[WalkedEdge]:
-        """The same without what they rest on. ``types``: none for all; ``as_of``: what was true at that time alone."""
+        """Return edges from or to these nodes without their supports, the heaviest first.
+
+        ``types``: only edges of these types; none for all. ``as_of``: only edges that were true at that time.
+        """
         ...
 
     async def between(
@@ -55,49 +58,52 @@ class Graph(Protocol):
         types: Sequence[EdgeType] = (),
         as_of: int | None = None,
     ) -> list[BareEdge]:
-        """Edges whose ends are both among these nodes, the heaviest first, each owner's by itself; else as `links`."""
+        """Return edges whose ends are both among these nodes, the heaviest first, each owner's separately.
+
+        ``types`` and ``as_of`` are as for `links`.
+        """
         ...
 
     async def named(self, owner: Owner, names: Sequence[str]) -> list[MemoryNode]:
-        """Nodes whose text is one of these names, however it is written (`merging.normal_name`); by their ids."""
+        """Return nodes whose text is one of these names in any spelling (`merging.normal_name`), by their ids."""
         ...
 
     async def end(self, owner: Owner, ids: Sequence[str], at: int) -> None:
-        """These nodes that the owner sees are true no more from this time on, or from an earlier one that is known."""
+        """Mark nodes that the owner sees as no longer true from this time on, or from an earlier one that is known."""
         ...
 
     async def remove(self, owner: Owner, ids: Sequence[str]) -> None:
-        """Remove these nodes that the owner sees, with their edges."""
+        """Remove nodes that the owner sees, with their edges."""
         ...
 
     async def retain(self, tenant: str, task: str, anchors: Sequence[str]) -> None:
-        """Of what was said in a task keep these statements; take away the others, and what rested on them alone."""
+        """Keep only these statements of a task; remove its others, and all that rested on them alone."""
         ...
 
     async def forget_task(self, tenant: str, task: str) -> None:
-        """Take away what was said in a task, and every node and edge that rested on nothing else."""
+        """Remove the statements of a task, and every node and edge that rested on nothing else."""
         ...
 
     async def forget_user(self, tenant: str, user: str) -> None:
-        """Remove what is this user's, take away what he said, and what rested on nothing else."""
+        """Remove a user's nodes, edges and statements, and all that rested on nothing else."""
         ...
 
     async def forget_tenant(self, tenant: str) -> None:
-        """Remove all that is this tenant's."""
+        """Remove all nodes and edges of a tenant."""
         ...
 
     async def tally(self, tenant: str) -> Tally:
-        """How much a tenant has, whoever's it is."""
+        """Return the number of a tenant's nodes and edges, of all owners."""
         ...
 
     async def node_page(self, tenant: str, limit: int, after: str = "") -> list[MemoryNode]:
-        """The next nodes of a tenant, whoever's they are, in the order of their ids: for operators, not for showing."""
+        """Return the next nodes of a tenant, of all owners, by their ids: for operators, not for showing."""
         ...
 
     async def edge_page(self, tenant: str, limit: int, after: str = "") -> list[MemoryEdge]:
-        """The next edges of a tenant, in the order of `merging.edge_key`, which is also where the next page begins."""
+        """Return the next edges of a tenant, by `merging.edge_key`, which also says where a page begins."""
         ...
 
     async def aclose(self) -> None:
-        """Close it; what is asked afterwards raises ``MemoryOutageError``. Safe to call twice."""
+        """Close the store; later calls raise ``MemoryOutageError``. Safe to call twice."""
         ...

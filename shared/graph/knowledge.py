@@ -1,6 +1,6 @@
-"""What the graph keeps: nodes, edges, and the statements that they rest on. Data alone.
+"""The data of the graph: nodes, edges, and the statements that they rest on.
 
-What is written several times, in any order and by several writers, ends as the same node or edge: see `merging`.
+A node or edge that is written several times, in any order and by several writers, has one result: see `merging`.
 """
 
 from enum import StrEnum
@@ -10,7 +10,7 @@ from pentad.shared.owners import Owner
 
 
 class NodeKind(StrEnum):
-    """What a node is."""
+    """The kind of a node."""
 
     CONCEPT = "concept"
     FACT = "fact"
@@ -18,13 +18,13 @@ class NodeKind(StrEnum):
     QUESTION = "question"
     ANSWER = "answer"
     ENTITY = "entity"
-    """A name."""
+    """A proper name."""
     TASK = "task"
-    """Stands for what one owner said in a task. Its text is the task's id, no words of it."""
+    """Stands for what one owner said in a task. Its text is the task's id, without any words of it."""
 
 
 class EdgeType(StrEnum):
-    """What an edge says of the two nodes that it leads from and to."""
+    """The relation between the two nodes of an edge."""
 
     RELATED_TO = "related_to"
     FOLLOWED_BY = "followed_by"
@@ -38,57 +38,57 @@ class Support:
     """A statement that a node or an edge rests on."""
 
     anchor: str
-    """Opens the statement. Opaque here."""
+    """Anchor that opens the statement; opaque here."""
     task: str
     user: str | None
-    """Who holds it (`Owner.holder`): a user or a session; None: all of the tenant share it."""
+    """Holder of the statement (`Owner.holder`): a user or a session; None: all users of the tenant share it."""
     at: int
-    """When, in milliseconds since the epoch."""
+    """Time of the statement, in milliseconds since the epoch."""
 
 
 @immutable
 class Metadata:
-    """What a client keeps with a node or an edge. Nothing reads it but clients."""
+    """JSON that a client stores with a node or an edge. Pentad does not interpret it."""
 
     json: str
-    """An object, in the form of `metadata.metadata_text`."""
+    """A JSON object in the form of `metadata.metadata_text`."""
     at: int
-    """When it was told, in milliseconds since the epoch: what was told last counts."""
+    """Time at which the client sent it, in milliseconds since the epoch: the latest counts."""
 
 
 @immutable
 class MemoryNode:
-    """Something known. Times are in milliseconds since the epoch."""
+    """A piece of knowledge. Times are in milliseconds since the epoch."""
 
     id: str
-    """Made from the content and its owner by whoever writes it: the same content has the same one in every run."""
+    """Id made from the content and its owner by the writer: the same content has the same id in every run."""
     owner: Owner
     kind: NodeKind
     text: str
     importance: float
-    """0 to 1."""
+    """Importance, 0 to 1."""
     learned_at: int
     supports: tuple[Support, ...]
-    """At least one; in the order of `merging.in_order` when it is read."""
+    """Statements that it rests on, at least one; in the order of `merging.sorted_supports` when it is read."""
     true_from: int | None = None
-    """None: always, as far as is known."""
+    """Time from which it is true; None: always, as far as is known."""
     true_until: int | None = None
-    """The first moment at which it is true no more; None: it still is."""
+    """First moment at which it is no longer true; None: it is still true."""
     merged_into: str | None = None
-    """The node that stands for this one."""
+    """Id of the node that replaces this one."""
     metadata: Metadata | None = None
 
 
 @immutable
 class MemoryEdge:
-    """How two nodes belong together. There is one of each type and owner between two nodes, in each direction."""
+    """A relation between two nodes. There is one of each type and owner between two nodes, in each direction."""
 
     owner: Owner
     source: str
     target: str
     type: EdgeType
     weight: float
-    """0 to 1: how closely."""
+    """Closeness of the relation, 0 to 1."""
     learned_at: int
     supports: tuple[Support, ...]
     true_from: int | None = None
@@ -98,7 +98,7 @@ class MemoryEdge:
 
 @immutable
 class BareEdge:
-    """An edge without what it rests on."""
+    """An edge without its supports."""
 
     owner: Owner
     source: str
@@ -110,7 +110,7 @@ class BareEdge:
 
 @immutable
 class WalkedEdge:
-    """An edge as a walk through the graph needs it; of edges that differ in their owner alone, the heaviest."""
+    """An edge as a walk needs it; of edges that differ only in their owner, the heaviest."""
 
     source: str
     target: str
@@ -120,7 +120,7 @@ class WalkedEdge:
 
 @immutable
 class Tally:
-    """How much a tenant's graph holds."""
+    """Numbers of a tenant's nodes and edges."""
 
     nodes: int
     edges: int
@@ -128,13 +128,13 @@ class Tally:
 
 @immutable
 class GraphCondition:
-    """How a store of the graph is, as it says itself: what is missing from it shows when that is compared."""
+    """The condition of a store of the graph, as it reports it; comparing two shows what is missing."""
 
     identity: str
-    """Made with the store: another one has another."""
+    """Id made together with the store: another store has another one."""
     written: int | None
-    """Nodes and edges that were ever written to it, those that were there aside; None: it does not count."""
+    """Number of nodes and edges ever written, without those that existed before; None: the store does not count."""
     removed: int
-    """Of them those that were removed."""
+    """Number of nodes and edges that were removed."""
     found: int
-    """Nodes and edges that it has."""
+    """Number of nodes and edges that exist."""

@@ -1,4 +1,4 @@
-"""What clients keep with a node or an edge: any JSON object, within bounds. Kept as text. Pure."""
+"""Metadata that clients store with a node or an edge: any JSON object within bounds, stored as text. Pure."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -8,15 +8,16 @@ from pentad.shared.errors import DamagedError, MemoryRefusedError
 from pentad.shared.graph.knowledge import Metadata
 
 MOST_BYTES = 4096
-"""Of its JSON, written without spaces, in UTF-8."""
+"""Bytes of its JSON, written without spaces, in UTF-8."""
 MOST_DEPTH = 8
-"""Objects and lists in one another, itself the first."""
+"""Levels of nested objects and lists, the outermost included."""
 MOST_KEYS = 64
-"""Of all objects in it together."""
+"""Number of keys of all its objects together."""
 
 
 def metadata_text(given: Any) -> str:
-    """The object as JSON in one form. Raises ``MemoryRefusedError`` for what is none, or beyond the bounds."""
+    """Return the object as JSON in its normal form. Raises ``MemoryRefusedError`` for other values, and beyond the
+    bounds."""
     if not isinstance(given, dict):
         raise MemoryRefusedError("a JSON object is expected")
     keys = 0
@@ -37,12 +38,12 @@ def metadata_text(given: Any) -> str:
 
 
 def metadata_told(kept: Metadata | None) -> dict[str, Any]:
-    """The object that is kept, empty where none is. Raises ``DamagedError``."""
+    """Return the object that is stored, empty where there is none. Raises ``DamagedError``."""
     return {} if kept is None else metadata_read(kept.json)
 
 
 def metadata_read(text: str) -> dict[str, Any]:
-    """The object that a text says. Raises ``DamagedError`` for none of ours."""
+    """Return the object that a stored text says. Raises ``DamagedError`` for a text that Pentad did not write."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -53,7 +54,7 @@ def metadata_read(text: str) -> dict[str, Any]:
 
 
 def check_metadata(kept: Metadata) -> None:
-    """Whether this may be kept. Raises ``MemoryRefusedError``."""
+    """Check metadata. Raises ``MemoryRefusedError``."""
     try:
         found = metadata_read(kept.json)
     except DamagedError as error:
@@ -63,7 +64,7 @@ def check_metadata(kept: Metadata) -> None:
 
 
 def _objects(value: Any, depth: int = 1) -> Iterator[tuple[int, dict[str, Any] | list[Any]]]:
-    """All objects and lists in it, each with its depth; none below the first that is too deep."""
+    """Yield all objects and lists with their depths; none below the first that is too deep."""
     if not isinstance(value, dict | list):
         return
     yield depth, value

@@ -38,12 +38,12 @@ from pentad.shared.owners import Owner
 if TYPE_CHECKING:
     from neo4j import AsyncManagedTransaction
 
-_AT_ONCE = 2000
-"""Nodes of one transaction while a tenant is removed."""
+_NODES_PER_REMOVAL = 2000
+"""Nodes that one transaction removes while a tenant is removed."""
 
 
 class Neo4jGraph:
-    """A server that any number of processes use: see `Graph`. The driver is loaded and connects at the first use."""
+    """The port `Graph` for a server that many processes use. The driver is loaded and connects at the first use."""
 
     def __init__(
         self, uri: str, username: str | None = None, password: str | None = None, timeout_s: float = 10.0
@@ -57,7 +57,7 @@ class Neo4jGraph:
                 await self._change(statement)
 
     async def condition(self) -> GraphCondition:
-        """Which store this is, and how many nodes it has: it counts no writes. Raises ``MemoryOutageError``."""
+        """Return the store's identity and number of nodes; it counts no writes. Raises ``MemoryOutageError``."""
         [store] = await self._change(cypher.IDENTITY)
         [size] = await self._ask(cypher.SIZE)
         return GraphCondition(store["identity"], None, 0, size["found"])
@@ -141,7 +141,7 @@ class Neo4jGraph:
 
     async def forget_tenant(self, tenant: str) -> None:
         check_identifier(tenant)
-        while (await self._change(cypher.REMOVE_SOME, tenant=tenant, limit=_AT_ONCE))[0]["removed"]:
+        while (await self._change(cypher.REMOVE_SOME, tenant=tenant, limit=_NODES_PER_REMOVAL))[0]["removed"]:
             pass
 
     async def tally(self, tenant: str) -> Tally:
@@ -173,7 +173,7 @@ class Neo4jGraph:
 
 
 def _about(owner: Owner, ids: Sequence[str]) -> dict[str, Any]:
-    """These nodes, as far as the owner sees them."""
+    """Return the parameters for nodes that the owner sees."""
     keys = [key_of(owner.tenant, identifier) for identifier in ids]
     return {"tenant": owner.tenant, "users": users_of(owner), "keys": keys}
 

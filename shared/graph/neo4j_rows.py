@@ -1,4 +1,4 @@
-"""Our nodes and edges as rows of parameters, and back from properties. Pure."""
+"""Our nodes and edges as parameters of Cypher, and properties as nodes and edges. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,30 +14,31 @@ from pentad.shared.graph.knowledge import (
     Support,
     WalkedEdge,
 )
-from pentad.shared.graph.merging import edge_key, in_order, metadata_from, metadata_rank, normal_name, rank
+from pentad.shared.graph.merging import edge_key, metadata_from, metadata_rank, normal_name, rank, sorted_supports
 from pentad.shared.owners import Owner
 
 TASK, USER = 0, 1
-"""Where a support's text says its task and its user."""
+"""Positions of the task and of the user in a support's text."""
 
 
 def key_of(tenant: str, identifier: str) -> str:
-    """What one node of all tenants is found by: no tenant has a slash in its name."""
+    """Return the key of a node among all tenants: no tenant has a slash in its name."""
     return f"{tenant}/{identifier}"
 
 
 def users_of(owner: Owner) -> list[str]:
-    """The holders whose nodes and edges this owner sees."""
+    """Return the holders whose nodes and edges this owner sees."""
     return [*owner.holders_seen]
 
 
 def holder_text(holder: str | None) -> str:
-    """A holder within a support's text, whose parts stand between ``|``; one without ``|`` and ``%`` is as it is."""
+    """Return a holder as part of a support's text, whose parts are separated by ``|``; ``|`` and ``%`` are escaped."""
     return (holder or "").replace("%", "%25").replace("|", "%7C")
 
 
 def node_row(node: MemoryNode) -> dict[str, Any]:
-    """What ``cypher.PUT_NODES`` takes. ``said``: what goes together and is replaced by what was learned earlier."""
+    """Return a node as a row of ``cypher.PUT_NODES``. ``said`` has the fields that an earlier statement replaces
+    together."""
     name = normal_name(node.text)
     said = {"rank": rank(node), "kind": node.kind.value, "text": node.text, "name": name, "learned_at": node.learned_at}
     return {
@@ -54,7 +55,7 @@ def node_row(node: MemoryNode) -> dict[str, Any]:
 
 
 def edge_row(edge: MemoryEdge) -> dict[str, Any]:
-    """What ``cypher.PUT_EDGES`` takes."""
+    """Return an edge as a row of ``cypher.PUT_EDGES``."""
     tenant = edge.owner.tenant
     return {
         "key": edge_key(edge),
@@ -70,7 +71,7 @@ def edge_row(edge: MemoryEdge) -> dict[str, Any]:
 
 
 def node_from(kept: Mapping[str, Any]) -> MemoryNode:
-    """Raises ``DamagedError`` for what nobody of ours has written."""
+    """Return a node from its properties. Raises ``DamagedError`` for one that Pentad did not write."""
     try:
         return MemoryNode(
             id=kept["id"],
@@ -79,7 +80,7 @@ def node_from(kept: Mapping[str, Any]) -> MemoryNode:
             text=kept["text"],
             importance=kept["importance"],
             learned_at=kept["learned_at"],
-            supports=in_order(map(_support, kept["supports"])),
+            supports=sorted_supports(map(_support, kept["supports"])),
             true_from=kept.get("true_from"),
             true_until=kept.get("true_until"),
             merged_into=kept.get("merged_into"),
@@ -90,7 +91,7 @@ def node_from(kept: Mapping[str, Any]) -> MemoryNode:
 
 
 def edge_from(row: Mapping[str, Any]) -> MemoryEdge:
-    """Raises ``DamagedError`` for what nobody of ours has written."""
+    """Return an edge from a row. Raises ``DamagedError`` for one that Pentad did not write."""
     try:
         kept = row["kept"]
         return MemoryEdge(
@@ -100,7 +101,7 @@ def edge_from(row: Mapping[str, Any]) -> MemoryEdge:
             type=EdgeType(row["type"].lower()),
             weight=kept["weight"],
             learned_at=kept["learned_at"],
-            supports=in_order(map(_support, kept["supports"])),
+            supports=sorted_supports(map(_support, kept["supports"])),
             true_from=kept.get("true_from"),
             true_until=kept.get("true_until"),
             metadata=metadata_from(kept.get("metadata"), kept.get("metadata_rank")),
@@ -110,7 +111,7 @@ def edge_from(row: Mapping[str, Any]) -> MemoryEdge:
 
 
 def bare_from(row: Mapping[str, Any]) -> BareEdge:
-    """An edge as `cypher.BETWEEN` returns it."""
+    """Return an edge from a row of `cypher.BETWEEN`."""
     kept = row["kept"]
     owner = Owner.of_holder(kept["tenant"], kept["user"])
     return BareEdge(
@@ -124,7 +125,7 @@ def bare_from(row: Mapping[str, Any]) -> BareEdge:
 
 
 def link_from(row: Mapping[str, Any]) -> WalkedEdge:
-    """A link as `cypher.LINKS` returns it."""
+    """Return an edge from a row of `cypher.LINKS`."""
     return WalkedEdge(row["source"], row["target"], EdgeType(row["type"].lower()), row["weight"])
 
 

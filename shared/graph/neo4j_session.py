@@ -1,4 +1,4 @@
-"""Transactions on a Neo4j server, by its official driver, and its failures in our words."""
+"""Transactions on a Neo4j server with its official driver, and its failures as our errors."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ T = TypeVar("T")
 
 _SCHEMES = frozenset({"bolt", "bolt+s", "bolt+ssc", "neo4j", "neo4j+s", "neo4j+ssc"})
 _CONNECTIONS = 32
-_MOST_SAID = 300
-_TOGETHER = 200
-"""Rows that are read before others in the event loop have a turn."""
+_MOST_ERROR_CHARS = 300
+_ROWS_PER_TURN = 200
+"""Rows that are read before the event loop serves others."""
 
 
 class AlreadyThereError(MemoryOutageError):
-    """A constraint or index is there: another process has made it at the same moment."""
+    """A constraint or index exists: another process has made it at the same moment."""
 
 
 class Neo4jSession:
@@ -38,11 +38,11 @@ class Neo4jSession:
         self._is_closed = False
 
     async def read(self, work: Callable[[AsyncManagedTransaction], Awaitable[T]]) -> T:
-        """Raises ``MemoryOutageError``, and what the work itself raises of ours."""
+        """Run a transaction that reads. Raises ``MemoryOutageError``, and our errors that the work itself raises."""
         return await self._do("execute_read", work)
 
     async def write(self, work: Callable[[AsyncManagedTransaction], Awaitable[T]]) -> T:
-        """The same. All of it is written or nothing."""
+        """Run a transaction that writes all of it or nothing. It raises what `read` raises."""
         return await self._do("execute_write", work)
 
     async def aclose(self) -> None:
@@ -79,7 +79,7 @@ class Neo4jSession:
             return self._driver
 
     def _make(self) -> AsyncDriver:
-        """In a thread: to load the driver takes half a second. Nothing is sent yet."""
+        """Make the driver. Run this in a thread: loading it takes half a second. Nothing is sent yet."""
         try:
             from neo4j import AsyncGraphDatabase, NotificationMinimumSeverity
         except ImportError as error:
@@ -106,22 +106,22 @@ class Neo4jSession:
         said = (error.code or "") if isinstance(error, Neo4jError) else ""
         if said.endswith("AlreadyExists"):
             return AlreadyThereError(f"Neo4j at {self._place} has this already")
-        text = " ".join(f"{said} {error}".split())[:_MOST_SAID]
+        text = " ".join(f"{said} {error}".split())[:_MOST_ERROR_CHARS]
         return MemoryOutageError(f"Neo4j at {self._place} fails: {text}; check NEO4J_URI, or try again later")
 
 
 async def rows(tx: AsyncManagedTransaction, query: str, **given: Any) -> list[dict[str, Any]]:
-    """All rows that a query returns."""
+    """Return all rows of a query."""
     found, kept = await tx.run(query, given), list[dict[str, Any]]()
     async for row in found:  # of those that have come already none waits
         kept.append(row.data())
-        if len(kept) % _TOGETHER == 0:
+        if len(kept) % _ROWS_PER_TURN == 0:
             await asyncio.sleep(0)
     return kept
 
 
 def _place(uri: str) -> str:
-    """The address without user, password and query. Raises ``SettingsError``."""
+    """Return the address without user, password and query. Raises ``SettingsError``."""
     try:
         parts = urlsplit(uri)
         if parts.scheme not in _SCHEMES or not parts.hostname:

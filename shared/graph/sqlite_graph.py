@@ -9,7 +9,6 @@ from pentad.shared.errors import MemoryDamagedError, MemoryNewerError, MemoryOut
 from pentad.shared.graph import sqlite_reads as reads
 from pentad.shared.graph import sqlite_schema as sql
 from pentad.shared.graph import sqlite_writes as writes
-from pentad.shared.graph.graph_file_lock import GraphFileLock
 from pentad.shared.graph.graph_limits import (
     check_anchors,
     check_edges,
@@ -23,34 +22,34 @@ from pentad.shared.graph.graph_limits import (
 )
 from pentad.shared.graph.knowledge import BareEdge, EdgeType, GraphCondition, MemoryEdge, MemoryNode, Tally, WalkedEdge
 from pentad.shared.graph.merging import normal_name
-from pentad.shared.graph.sqlite_thread import SqliteThread
+from pentad.shared.graph.sqlite_file import GraphFileLock, SqliteThread
 from pentad.shared.owners import Owner
 from pentad.shared.private_files import sync_folder
 
-_CHECK_S = 600.0
-"""How long the file may be checked."""
-_ASIDE = ".damaged"
-"""Ends the name of a file that could not be read, and is kept for a person."""
-_OF_COUNTS = 3
-"""The table and the triggers that `HAS_COUNTS` looks for."""
+_CHECK_TIMEOUT_S = 600.0
+"""Seconds that checking the file may take."""
+_DAMAGED_SUFFIX = ".damaged"
+"""Suffix of a file that could not be read and is kept for a person."""
+_COUNTING_OBJECTS = 3
+"""Number of objects that `HAS_COUNTS` looks for: the table and the triggers."""
 
 
 class SqliteGraph:
-    """`Graph` without a server. Nothing is opened before the first use.
+    """The port `Graph` without a server. Nothing is opened before the first use.
 
-    Several processes may have it open; they write in turns. A killed process loses nothing that was awaited; a power
-    cut may take the last moments, and never leaves half of a write.
+    Several processes may have it open; they write in turns. A killed process loses no write that was awaited; a power
+    cut may lose the last moments, but never leaves half of a write.
     """
 
     def __init__(self, file: Path, timeout_s: float = 10.0) -> None:
         self._writing = SqliteThread(file, "graph-writing", timeout_s)
         self._reading = SqliteThread(file, "graph-reading", timeout_s)
-        self._checking = SqliteThread(file, "graph-checking", _CHECK_S)
+        self._checking = SqliteThread(file, "graph-checking", _CHECK_TIMEOUT_S)
         self._file, self._is_prepared, self._is_moving = file, False, False
         self._lock = GraphFileLock(file)
 
     async def open(self) -> None:
-        """Be the one archiver that has it. Raises ``MemoryTakenError`` while another has: try again, or go without."""
+        """Lock the file for this archiver. Raises ``MemoryTakenError`` while another has it: try again later."""
         self._lock.acquire()
 
     async def prepare(self) -> None:
@@ -61,27 +60,27 @@ class SqliteGraph:
             raise MemoryOutageError(f"the graph in {self._file} is being set aside: try again later")
 
     async def look(self) -> None:
-        """See whether it can be read and written: to be done now and then. Raises ``MemoryOutageError``."""
+        """Check whether it can be read and written, from time to time. Raises ``MemoryOutageError``."""
         await self.prepare()
         self._writing.check_room()
 
     @property
     def place(self) -> str:
-        """Where it is, for a person."""
+        """Path of the file, for messages."""
         return str(self._file)
 
     async def condition(self) -> GraphCondition:
-        """How much was written and how much is there. Raises ``MemoryOutageError``."""
+        """Return how much was written and how much exists. Raises ``MemoryOutageError``."""
         await self.prepare()
         return await self._reading.do(reads.condition)
 
     async def mistakes(self) -> list[str]:
-        """What is wrong with the file; empty when all is well. It reads all of it. Raises ``MemoryOutageError``."""
+        """Read the whole file and return what is wrong with it; empty when nothing is. Raises ``MemoryOutageError``."""
         await self.prepare()
         return await self._checking.do(reads.mistakes)
 
     async def set_aside(self) -> str:
-        """Rename the file, which cannot be read; returns what it is called now. The next use begins an empty one.
+        """Rename the file, which cannot be read; return its new name. The next use begins an empty one.
 
         Raises ``MemoryDamagedError`` while one that was set aside earlier is there.
         """
@@ -96,8 +95,8 @@ class SqliteGraph:
             self._is_prepared = self._is_moving = False
 
     def _renamed(self) -> str:
-        """The file last: an empty one beside the log of the damaged one would be filled from that."""
-        aside = f"{self._file}{_ASIDE}"
+        """Rename the file after its log: an empty file beside the log of the damaged one would be filled from it."""
+        aside = f"{self._file}{_DAMAGED_SUFFIX}"
         if Path(aside).exists():
             raise MemoryDamagedError(
                 f"the graph in {self._file} cannot be read, and {aside}, which was set aside earlier, is kept: move or "
@@ -205,7 +204,7 @@ class SqliteGraph:
         return await self._reading.do(lambda wire: reads.edge_page(wire, tenant, limit, after))
 
     async def aclose(self) -> None:
-        """Finish what was begun and close the file."""
+        """Finish pending work, close the file and release the lock."""
         await self._reading.aclose()
         await self._checking.aclose()
         await self._writing.aclose()
@@ -221,26 +220,26 @@ class SqliteGraph:
             raise MemoryNewerError(f"the graph in {self._file} was written by a newer version of Pentad: use that one")
         if version < sql.VERSION:
             wire.executescript(f"BEGIN IMMEDIATE; {sql.TABLES}; PRAGMA user_version = {sql.VERSION}; COMMIT;")
-        if any(_missing(wire, table) for table in sql.ADDED):
+        if any(_missing_columns(wire, table) for table in sql.ADDED):
             _transaction(wire, _add_columns)
-        if wire.execute(sql.HAS_COUNTS).fetchone()[0] < _OF_COUNTS:
+        if wire.execute(sql.HAS_COUNTS).fetchone()[0] < _COUNTING_OBJECTS:
             wire.executescript(f"BEGIN IMMEDIATE; {sql.COUNTS}; COMMIT;")
 
 
 def _add_columns(wire: sqlite3.Connection) -> None:
-    """What another process has added meanwhile is not added again."""
+    """Add missing columns, except those that another process has added meanwhile."""
     for table in sql.ADDED:
-        for column in _missing(wire, table):
+        for column in _missing_columns(wire, table):
             wire.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
 
 
-def _missing(wire: sqlite3.Connection, table: str) -> list[str]:
+def _missing_columns(wire: sqlite3.Connection, table: str) -> list[str]:
     there = {name for (name,) in wire.execute("SELECT name FROM pragma_table_info(?)", (table,))}
     return [column for column in sql.ADDED[table] if column.split()[0] not in there]
 
 
 def _transaction(wire: sqlite3.Connection, work: Callable[[sqlite3.Connection], None]) -> None:
-    """All of it or nothing."""
+    """Run work in a transaction: all of it is written or nothing."""
     wire.execute("BEGIN IMMEDIATE")
     try:
         work(wire)

@@ -1,4 +1,4 @@
-"""What is read from the graph in SQLite."""
+"""Reads of the graph in SQLite."""
 
 import json
 import sqlite3
@@ -18,24 +18,24 @@ from pentad.shared.graph.knowledge import (
     Tally,
     WalkedEdge,
 )
-from pentad.shared.graph.merging import in_order, metadata_from
+from pentad.shared.graph.merging import metadata_from, sorted_supports
 from pentad.shared.owners import Owner
 
 _IDS = "(SELECT value FROM json_each(:ids))"
 _TABLES = ("node", "edge")
-_MOST_MISTAKES, _TOLD = 100, 3
-"""After so many SQLite looks no further; of them so many are told."""
+_MOST_MISTAKES, _MISTAKES_REPORTED = 100, 3
+"""Mistakes after which SQLite stops looking, and the number of them that is reported."""
 
 
 def nodes_by(wire: sqlite3.Connection, owner: Owner, field: str, values: Sequence[str]) -> list[MemoryNode]:
-    """Nodes that the owner sees, by ``id`` or ``name``."""
+    """Return nodes that the owner sees, by ``id`` or ``name``."""
     chosen = f"{sql.NODE} WHERE tenant = ? AND {field} IN {sql.AMONG} AND user IN {sql.AMONG} ORDER BY id"
     asked = owner.tenant, json.dumps(list(values)), json.dumps(owner.holders_seen)
     return _nodes(wire, wire.execute(chosen, asked).fetchall())
 
 
 def edges_at(wire: sqlite3.Connection, owner: Owner, ids: Sequence[str], limit: int) -> list[MemoryEdge]:
-    """Edges that the owner sees from or to these nodes, the heaviest first."""
+    """Return edges that the owner sees from or to these nodes, the heaviest first."""
     asked = {
         "tenant": owner.tenant,
         "users": json.dumps(owner.holders_seen),
@@ -52,7 +52,7 @@ def edges_at(wire: sqlite3.Connection, owner: Owner, ids: Sequence[str], limit: 
 def links_at(
     wire: sqlite3.Connection, owner: Owner, ids: Sequence[str], limit: int, types: Sequence[EdgeType], as_of: int | None
 ) -> list[WalkedEdge]:
-    """The same as links."""
+    """Return edges from or to these nodes without their supports."""
     asked, more = _of_links(owner, ids, limit, types, as_of)
     found = wire.execute(sql.LINKS % (more, more), asked)
     return [WalkedEdge(source, target, EdgeType(kind), weight) for source, target, kind, weight in found]
@@ -61,7 +61,7 @@ def links_at(
 def between(
     wire: sqlite3.Connection, owner: Owner, ids: Sequence[str], limit: int, types: Sequence[EdgeType], as_of: int | None
 ) -> list[BareEdge]:
-    """Edges whose ends are both among these nodes."""
+    """Return edges whose ends are both among these nodes."""
     asked, more = _of_links(owner, ids, limit, types, as_of)
     found = wire.execute(sql.BETWEEN % more, asked)
     return [
@@ -73,7 +73,7 @@ def between(
 def _of_links(
     owner: Owner, ids: Sequence[str], limit: int, types: Sequence[EdgeType], as_of: int | None
 ) -> tuple[dict[str, Any], str]:
-    """What is asked for, and the conditions for it."""
+    """Return the parameters of a query for links, and its further conditions."""
     asked: dict[str, Any] = {
         "tenant": owner.tenant,
         "users": json.dumps(owner.holders_seen),
@@ -85,25 +85,25 @@ def _of_links(
 
 
 def node_page(wire: sqlite3.Connection, tenant: str, limit: int, after: str) -> list[MemoryNode]:
-    """The next nodes of a tenant by their ids."""
+    """Return the next nodes of a tenant by their ids."""
     chosen = f"{sql.NODE} WHERE tenant = ? AND id > ? ORDER BY id LIMIT ?"
     return _nodes(wire, wire.execute(chosen, (tenant, after, limit)).fetchall())
 
 
 def edge_page(wire: sqlite3.Connection, tenant: str, limit: int, after: str) -> list[MemoryEdge]:
-    """The next edges of a tenant by their keys."""
+    """Return the next edges of a tenant by their keys."""
     chosen = f"{sql.EDGE} WHERE tenant = ? AND id > ? ORDER BY id LIMIT ?"
     return _edges(wire, wire.execute(chosen, (tenant, after, limit)).fetchall())
 
 
 def tally(wire: sqlite3.Connection, tenant: str) -> Tally:
-    """How much a tenant has."""
+    """Return the numbers of a tenant's nodes and edges."""
     counts = [wire.execute(f"SELECT count(*) FROM {t} WHERE tenant = ?", (tenant,)).fetchone()[0] for t in _TABLES]
     return Tally(*counts)
 
 
 def condition(wire: sqlite3.Connection) -> GraphCondition:
-    """How much was written, and how much is there."""
+    """Return how much was written, and how much exists."""
     wire.execute("BEGIN")  # all of it at one time
     try:
         said = {what: (n, told) for what, n, told in wire.execute("SELECT what, n, told FROM counts")}
@@ -114,22 +114,22 @@ def condition(wire: sqlite3.Connection) -> GraphCondition:
 
 
 def mistakes(wire: sqlite3.Connection) -> list[str]:
-    """What SQLite finds wrong with its file, a few of them; empty when all is well.
+    """Return a few of the mistakes that SQLite finds in its file; empty when there are none.
 
-    SQLite before 3.41 takes values of tables without row ids for NULL that are none. Damaged pages come before those.
+    SQLite before 3.41 reports NULL values in tables without row ids by mistake. Damaged pages come before those.
     """
     found = (str(text) for (text,) in wire.execute(f"PRAGMA quick_check({_MOST_MISTAKES})"))
-    return [text for text in found if text != "ok" and not text.startswith("NULL value in ")][:_TOLD]
+    return [text for text in found if text != "ok" and not text.startswith("NULL value in ")][:_MISTAKES_REPORTED]
 
 
 def _nodes(wire: sqlite3.Connection, rows: Sequence[Any]) -> list[MemoryNode]:
     rests = _supports(wire, "node", rows)
-    return [_node(row, in_order(rests[row[0]])) for row in rows]
+    return [_node(row, sorted_supports(rests[row[0]])) for row in rows]
 
 
 def _edges(wire: sqlite3.Connection, rows: Sequence[Any]) -> list[MemoryEdge]:
     rests = _supports(wire, "edge", rows)
-    return [_edge(row, in_order(rests[row[0]])) for row in rows]
+    return [_edge(row, sorted_supports(rests[row[0]])) for row in rows]
 
 
 def _node(row: Any, supports: tuple[Support, ...]) -> MemoryNode:

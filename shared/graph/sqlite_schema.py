@@ -1,7 +1,7 @@
 """The tables of the graph in SQLite. ``user`` is the holder (`Owner.holder`), empty for what the tenant shares."""
 
 VERSION = 1
-"""Kept in ``user_version``: what a newer version has written is not touched."""
+"""Version that is stored in ``user_version``: files of a newer version are not touched."""
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS node (
@@ -34,7 +34,8 @@ CREATE INDEX IF NOT EXISTS edge_support_user ON edge_support (tenant, user);
 """
 
 ADDED = dict.fromkeys(("node", "edge"), ("metadata TEXT", "metadata_rank TEXT"))
-"""Columns that came later. The version stays: one that does not know them reads and writes the others as before."""
+"""Columns that were added later. The version stays: a version that does not know them still reads and writes the
+others."""
 
 COUNTS = """
 CREATE TABLE IF NOT EXISTS counts (what TEXT PRIMARY KEY, n INTEGER NOT NULL, told TEXT NOT NULL) WITHOUT ROWID;
@@ -50,7 +51,7 @@ CREATE TRIGGER IF NOT EXISTS {table}_removed AFTER DELETE ON {table}
 """
     for table in ("node", "edge")
 )
-"""How much was written and removed, whichever version does it: counted in the transaction that does."""
+"""Counters of written and removed rows, updated by triggers within each transaction, whichever version runs it."""
 HAS_COUNTS = "SELECT count(*) FROM sqlite_master WHERE name IN ('counts', 'node_written', 'edge_written')"
 
 _IS_NEWER = "excluded.metadata_rank > coalesce(metadata_rank, '')"

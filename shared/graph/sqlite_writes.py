@@ -1,4 +1,4 @@
-"""What is written to the graph in SQLite. Each function is the work of one transaction, which its caller has begun."""
+"""Writes to the graph in SQLite. Each function is the work of one transaction, which its caller has begun."""
 
 import json
 import sqlite3
@@ -14,7 +14,7 @@ _SEEN = "tenant = ?2 AND id IN (SELECT value FROM json_each(?3)) AND user IN (SE
 
 
 def put_nodes(wire: sqlite3.Connection, nodes: Sequence[MemoryNode]) -> None:
-    """Write nodes with what they rest on. Raises ``MemoryRefusedError`` for an id of another owner."""
+    """Write nodes with their supports. Raises ``MemoryRefusedError`` for an id of another owner."""
     for node in merged_nodes(nodes):
         times = node.learned_at, node.true_from, node.true_until, node.merged_into
         words = rank(node), node.kind, node.text, normal_name(node.text), node.importance
@@ -26,7 +26,7 @@ def put_nodes(wire: sqlite3.Connection, nodes: Sequence[MemoryNode]) -> None:
 
 
 def put_edges(wire: sqlite3.Connection, edges: Sequence[MemoryEdge]) -> None:
-    """Write edges with what they rest on. Raises ``MemoryRefusedError`` for ends that the owner does not see."""
+    """Write edges with their supports. Raises ``MemoryRefusedError`` for ends that the owner does not see."""
     for edge in merged_edges(edges):
         tenant, user = edge.owner.tenant, edge.owner.holder or ""
         if wire.execute(sql.ENDS, (tenant, edge.source, edge.target, user)).fetchone() != (2,):
@@ -41,7 +41,7 @@ def put_edges(wire: sqlite3.Connection, edges: Sequence[MemoryEdge]) -> None:
 
 
 def end_nodes(wire: sqlite3.Connection, owner: Owner, ids: Sequence[str], at: int) -> None:
-    """Let these nodes be true no more from this time on."""
+    """Mark these nodes as no longer true from this time on."""
     wire.execute(
         f"UPDATE node SET true_until = min(coalesce(true_until, ?1), ?1) WHERE {_SEEN}",
         (at, owner.tenant, json.dumps(list(ids)), json.dumps(owner.holders_seen)),
@@ -59,19 +59,19 @@ def remove_nodes(wire: sqlite3.Connection, owner: Owner, ids: Sequence[str]) -> 
 
 
 def retain(wire: sqlite3.Connection, tenant: str, task: str, anchors: Sequence[str]) -> None:
-    """Take away the statements of a task but these, and what rested on them alone."""
+    """Remove the statements of a task except these, and what rested on the removed ones alone."""
     _take_away(wire, tenant, f"task = ? AND anchor NOT IN {sql.AMONG}", task, json.dumps(list(anchors)))
 
 
 def remove_user(wire: sqlite3.Connection, tenant: str, user: str) -> None:
-    """Remove what is a user's, and take away what he said."""
+    """Remove a user's nodes, edges and statements."""
     for table in ("edge", "node"):
         wire.execute(f"DELETE FROM {table} WHERE tenant = ? AND user = ?", (tenant, user))
     _take_away(wire, tenant, "user = ?", user)
 
 
 def remove_tenant(wire: sqlite3.Connection, tenant: str) -> None:
-    """Remove all that is a tenant's."""
+    """Remove all nodes and edges of a tenant."""
     for table in ("edge", "node"):
         wire.execute(f"DELETE FROM {table} WHERE tenant = ?", (tenant,))
 
@@ -86,13 +86,13 @@ def _put_supports(wire: sqlite3.Connection, table: str, key: int, tenant: str, s
 
 
 def _take_away(wire: sqlite3.Connection, tenant: str, condition: str, *values: str) -> None:
-    """Take away statements, and what rested on them alone. ``condition`` is ours, never given."""
+    """Remove statements, and what rested on them alone. ``condition`` is never user input."""
     _take_from(wire, "edge", tenant, condition, values)
     _remove_edges(wire, tenant, _take_from(wire, "node", tenant, condition, values))
 
 
 def _take_from(wire: sqlite3.Connection, table: str, tenant: str, condition: str, values: Sequence[str]) -> list[str]:
-    """Returns the ids of what rested on nothing else and is gone."""
+    """Remove supports; return the ids of what rested on nothing else and was removed."""
     chosen = f"{table}_support WHERE tenant = ? AND {condition}"
     keys = [key for (key,) in wire.execute(f"SELECT DISTINCT key FROM {chosen}", (tenant, *values))]
     wire.execute(f"DELETE FROM {chosen}", (tenant, *values))
@@ -102,6 +102,6 @@ def _take_from(wire: sqlite3.Connection, table: str, tenant: str, condition: str
 
 
 def _remove_edges(wire: sqlite3.Connection, tenant: str, ids: Sequence[str]) -> None:
-    """Edges of nodes that went away."""
+    """Remove the edges of nodes that were removed."""
     for end in ("source", "target"):
         wire.execute(f"DELETE FROM edge WHERE tenant = ? AND {end} IN {sql.AMONG}", (tenant, json.dumps(list(ids))))

@@ -16,28 +16,30 @@ from pentad.shared.owners import Owner
 
 MOST_DEPTH = 6
 MOST_NODES = 5000
-_STEP = 0.01
-"""What an edge costs beside its weight."""
+_COST_PER_EDGE = 0.01
+"""Cost of an edge beside its weight."""
 _LINKS, _LINKS_EACH = 20_000, 50
-"""Links of one question to the store, at most, and for each node that the walk may come to: of more, the heaviest. An
-answer is read and put in order in the event loop, so a walk to few nodes asks for few, however many lead on there."""
-_AHEAD = 32
-"""Nodes whose links a walk that goes one by one asks for at once."""
+"""Most links of one question to the store: at most, and for each node that the walk may reach; of more, the heaviest.
+
+An answer is read and sorted in the event loop, so a walk to few nodes asks for few links.
+"""
+_NODES_PREFETCHED = 32
+"""Nodes whose links a walk that goes node by node asks for at once."""
 
 
 @immutable
 class Walk:
-    """Where a walk may go. Raises ``MemoryRefusedError`` for more than it may want."""
+    """The bounds of a walk. Raises ``MemoryRefusedError`` for bounds that are too large."""
 
     owner: Owner
     depth: int = 2
-    """Edges from a start at most."""
+    """Edges from a start, at most."""
     nodes: int = 200
-    """Nodes at most, the starts among them."""
+    """Nodes, at most, the starts included."""
     types: tuple[EdgeType, ...] = ()
-    """None: along all edges."""
+    """Types of edges to follow; empty: all."""
     as_of: int | None = None
-    """Along what was true at this time, in milliseconds since the epoch; None: along all."""
+    """Time at which edges must have been true, in milliseconds since the epoch; None: follow all."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.depth <= MOST_DEPTH or not 1 <= self.nodes <= MOST_NODES:
@@ -46,29 +48,29 @@ class Walk:
 
 @immutable
 class Reached:
-    """A node that a walk came to, in the order in which it did."""
+    """A node that a walk reached, in the order in which it did."""
 
     id: str
     depth: int
     """Edges from the start."""
     cost: float
-    """Of the way here."""
+    """Cost of the path from the start."""
     came_from: str | None
-    """The node before it; None at a start."""
+    """Id of the node before it; None at a start."""
     along: WalkedEdge | None = None
-    """The edge from there; None at a start."""
+    """The edge from that node; None at a start."""
     before: "Reached | None" = None
-    """The way there, of which this is the last step."""
+    """The path to that node; this is the next step."""
 
 
 Next = tuple[str, float, WalkedEdge]
-"""A node, and what the way there costs along which edge."""
+"""A neighbour, with the cost and the edge to it."""
 Neighbours = Mapping[str, Sequence[Next]]
-"""For each node the next ones, the cheapest first."""
+"""Neighbours by node, the cheapest first."""
 
 
-def way_of(reached: Reached) -> tuple[WalkedEdge, ...]:
-    """The edges along which a node was reached, from it back to its start."""
+def path_to(reached: Reached) -> tuple[WalkedEdge, ...]:
+    """Return the edges along which a node was reached, from it back to its start."""
     way: list[WalkedEdge] = []
     here: Reached | None = reached
     while here is not None and here.along is not None:
@@ -78,23 +80,23 @@ def way_of(reached: Reached) -> tuple[WalkedEdge, ...]:
 
 
 async def breadth_first(graph: Graph, starts: Sequence[str], walk: Walk) -> list[Reached]:
-    """The starts, then all that is one edge away, then two: one question to the store for each depth."""
-    found = _begun(starts, walk)
+    """Visit the starts, then all nodes one edge away, then two; the store is asked once for each depth."""
+    found = _starting_nodes(starts, walk)
     frontier = list(found.values())
     while frontier and frontier[0].depth < walk.depth and len(found) < walk.nodes:
-        around = await _around(graph, [node.id for node in frontier], walk)
+        around = await _neighbours_from(graph, [node.id for node in frontier], walk)
         frontier = _next_frontier(frontier, around, found, walk.nodes)
     return list(found.values())
 
 
 async def depth_first(graph: Graph, starts: Sequence[str], walk: Walk) -> list[Reached]:
-    """As far as it may from each start, along the heaviest edge first, before the next edge is tried.
+    """Go as deep as allowed from each start, along the heaviest edge first, before the next edge is tried.
 
-    A node belongs to the first way that comes to it, so one may be missed that a shorter way would have reached.
+    A node belongs to the first path that reaches it, so a node may be missed that a shorter path would have reached.
     """
     known: dict[str, Sequence[Next]] = {}
     found: dict[str, Reached] = {}
-    waiting = list(reversed(_begun(starts, walk).values()))
+    waiting = list(reversed(_starting_nodes(starts, walk).values()))
     while waiting and len(found) < walk.nodes:
         here = waiting.pop()
         if here.id in found:
@@ -102,7 +104,7 @@ async def depth_first(graph: Graph, starts: Sequence[str], walk: Walk) -> list[R
         found[here.id] = here
         if here.depth == walk.depth:
             continue
-        await _learn(graph, known, here.id, [node.id for node in reversed(waiting)], walk)
+        await _fetch_neighbours(graph, known, here.id, [node.id for node in reversed(waiting)], walk)
         waiting += [_step(here, each) for each in reversed(known[here.id]) if each[0] not in found]
     return list(found.values())
 
@@ -114,18 +116,18 @@ async def a_star(
     estimate: Callable[[str], float] = lambda node: 0.0,
     goals: frozenset[str] = frozenset(),
 ) -> list[Reached]:
-    """The cheapest ways, in the order of cost and estimate; ends at the first of ``goals``, where there are any.
+    """Visit nodes in the order of cost plus estimate; stop at the first of ``goals``, where there are any.
 
-    ``estimate``: what the rest of the way costs at least. It must not fall by more than an edge costs along it, or a
-    way that is found may not be the cheapest. Of ways within the depth each node has its cheapest, also where a cheaper
+    ``estimate`` is a lower bound of the remaining cost. Along an edge it must not fall by more than the edge costs, or
+    a path that is found may not be the cheapest. Each node has its cheapest path within the depth, also where a cheaper
     one is longer than the depth allows.
     """
     known: dict[str, Sequence[Next]] = {}
     found: dict[str, Reached] = {}
     shortest: dict[str, int] = {}
-    """The fewest edges with which each node was left so far: a dearer way counts only if it is shorter."""
+    """The fewest edges with which each node was left so far: a costlier path counts only if it is shorter."""
     # Of equal ways to a node the one by the first name: no two are equal in that, too.
-    waiting = [(estimate(node.id), node.id, node.depth, "", node) for node in _begun(starts, walk).values()]
+    waiting = [(estimate(node.id), node.id, node.depth, "", node) for node in _starting_nodes(starts, walk).values()]
     heapq.heapify(waiting)
     while waiting and len(found) < walk.nodes:
         *_, here = heapq.heappop(waiting)
@@ -137,7 +139,9 @@ async def a_star(
             break
         if here.depth == walk.depth:
             continue
-        await _learn(graph, known, here.id, [node.id for *_, node in heapq.nsmallest(_AHEAD, waiting)], walk)
+        await _fetch_neighbours(
+            graph, known, here.id, [node.id for *_, node in heapq.nsmallest(_NODES_PREFETCHED, waiting)], walk
+        )
         for each in known[here.id]:
             there = each[0]
             if here.depth + 1 < shortest.get(there, walk.depth + 1):
@@ -151,10 +155,10 @@ STRATEGIES: Mapping[str, Callable[[Graph, Sequence[str], Walk], Awaitable[list[R
     "dfs": depth_first,
     "astar": a_star,
 }
-"""The walks by the names that clients call them."""
+"""The walks by the names that clients use."""
 
 
-def _begun(starts: Sequence[str], walk: Walk) -> dict[str, Reached]:
+def _starting_nodes(starts: Sequence[str], walk: Walk) -> dict[str, Reached]:
     return {start: Reached(start, 0, 0.0, None) for start in list(dict.fromkeys(starts))[: walk.nodes]}
 
 
@@ -166,7 +170,7 @@ def _step(here: Reached, ahead: Next) -> Reached:
 def _next_frontier(
     frontier: Sequence[Reached], around: Neighbours, found: dict[str, Reached], most: int
 ) -> list[Reached]:
-    """The nodes one edge further, added to what was found."""
+    """Return the nodes one edge further, and add them to ``found``."""
     fresh: list[Reached] = []
     for here in frontier:
         for each in around[here.id]:
@@ -177,24 +181,26 @@ def _next_frontier(
     return fresh
 
 
-async def _learn(graph: Graph, known: dict[str, Sequence[Next]], here: str, soon: Sequence[str], walk: Walk) -> None:
-    """Know the neighbours of this node, and of those that come soon."""
+async def _fetch_neighbours(
+    graph: Graph, known: dict[str, Sequence[Next]], here: str, soon: Sequence[str], walk: Walk
+) -> None:
+    """Ask for the neighbours of this node, and of those that come soon."""
     if here not in known:
         unknown = [node for node in dict.fromkeys(soon) if node not in known and node != here]
-        known |= await _around(graph, [here, *unknown[: _AHEAD - 1]], walk)
+        known |= await _neighbours_from(graph, [here, *unknown[: _NODES_PREFETCHED - 1]], walk)
 
 
-async def _around(graph: Graph, ids: Sequence[str], walk: Walk) -> dict[str, Sequence[Next]]:
+async def _neighbours_from(graph: Graph, ids: Sequence[str], walk: Walk) -> dict[str, Sequence[Next]]:
     limit = min(_LINKS, _LINKS_EACH * walk.nodes)
     links = await graph.links(walk.owner, ids, limit, walk.types, walk.as_of)
     return neighbours_of(ids, links)
 
 
 def neighbours_of(ids: Sequence[str], links: Sequence[WalkedEdge]) -> dict[str, Sequence[Next]]:
-    """The neighbours of these nodes, of several edges between two the cheapest, of equal ones the first. Pure."""
+    """Return the neighbours of these nodes; of several edges between two the cheapest, then the first. Pure."""
     around: dict[str, dict[str, Next]] = {node: {} for node in ids}
     for link in links:
-        cost = 1 - link.weight + _STEP
+        cost = 1 - link.weight + _COST_PER_EDGE
         for here, there in ((link.source, link.target), (link.target, link.source)):
             near = around.get(here)
             if near is not None and (there not in near or cost < near[there][1]):

@@ -1,7 +1,7 @@
-"""What somebody wanted forgotten, by its id: it does not come back when its task is remembered or learned again.
+"""Notes of what was forgotten, by id: it is not remembered or learned again from its task.
 
-It is noted in a collection of its own, whatever models embed, without its words: a segment once, a node of the graph
-for each task that it rested on. What is said again in another task was not forgotten there.
+Notes have a collection of their own, shared by all models, and contain no words: one note for a segment, one for a node
+and each task that it rested on. What another task says again was not forgotten there.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,21 +18,24 @@ from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.vectors.vector_store import Vectors
 
 FORGOTTEN = "memory-forgotten"
-"""The collection. No model's is called so."""
+"""Name of the collection; no model's collection has this name."""
 FORGOTTEN_KIND = "forgotten"
 _NO_SESSION = "memory"
-"""Of a node, which is known in all of them."""
+"""Session of a node's note: a node is known in all sessions."""
 _DIMENSIONS = 1
-"""A collection has some; nothing in it has a vector."""
+"""Dimension of the collection, which must have one; its points have no vectors."""
 
 
 async def prepare_forgotten(vectors: Vectors) -> None:
-    """Make the collection. Safe to repeat. Raises ``MemoryOutageError``."""
+    """Make the collection of notes. Safe to repeat. Raises ``MemoryOutageError``."""
     await vectors.prepare(FORGOTTEN, _DIMENSIONS)
 
 
 async def forgotten_of(vectors: Vectors, tenant: str, task: str) -> frozenset[str]:
-    """The ids of what is forgotten of a task: segments, and nodes that rested on it. Raises ``MemoryOutageError``."""
+    """Return the ids of a task's forgotten segments, and of forgotten nodes that rested on it.
+
+    Raises ``MemoryOutageError``.
+    """
     selection = Selection(Owner(tenant), Whose.ALL, tasks=(task,))
     found, cursor = set[str](), None
     while True:
@@ -54,17 +57,17 @@ async def forgot(vectors: Vectors, owner: Owner, segment: str) -> bool:
 
 
 def noted_segments(segments: Sequence[KeptPoint]) -> list[Point]:
-    """What notes that these are forgotten. Pure."""
+    """Return the notes that these segments are forgotten. Pure."""
     return [_noted(each) for each in segments]
 
 
 def noted_nodes(nodes: Sequence[MemoryNode]) -> list[Point]:
-    """The same of nodes, as far as what they rest on now says them. Pure."""
+    """Return the notes that these nodes are forgotten, one for each task that supports them now. Pure."""
     return [point for node in nodes for point in _noted_node(node)]
 
 
 def node_note_id(owner: Owner, task: str, node: str) -> str:
-    """The id of the note that a node is forgotten, as far as this task says it."""
+    """Return the id of the note that a node is forgotten as far as this task says it."""
     return uuid_of(sha256(f"{owner.tenant}/{task}/{node}".encode()).hexdigest())
 
 
@@ -76,7 +79,7 @@ async def write_notes(vectors: Vectors, points: Sequence[Point]) -> None:
 
 
 async def remove_notes(vectors: Vectors, tenant: str, ids: Sequence[str]) -> None:
-    """Take these notes back. Safe to repeat. Raises ``MemoryOutageError``."""
+    """Remove notes. Safe to repeat. Raises ``MemoryOutageError``."""
     for begin in range(0, len(ids), MOST_POINTS):
         taken = Selection(Owner(tenant), Whose.ALL, ids=tuple(ids[begin : begin + MOST_POINTS]))
         with suppress(MemoryRefusedError):  # nobody has forgotten anything

@@ -1,8 +1,8 @@
-"""What is forgotten is noted twice: in the memory's own store, for who writes, and beside the records.
+"""Notes of what was forgotten, beside the records: they outlive the store of vectors.
 
-A store of vectors that was emptied or replaced has lost its notes; what is beside the records is put back before the
-memory is rebuilt from them. Who forgets hands the notes over in Redis, for not every service may write records; an
-archiver writes them a moment later.
+Writers read the notes in the memory's own store (`forgotten`). A store that was emptied or replaced has lost them, so
+they are restored from beside the records before the memory is rebuilt. Not every service may write records: notes are
+handed over in Redis, and an archiver writes them a moment later.
 """
 
 from collections.abc import AsyncIterator, Collection, Sequence
@@ -25,59 +25,61 @@ from pentad.shared.vectors.points import KeptPoint, Point
 from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.vectors.vector_store import Vectors
 
-_AT_ONCE = 500
-"""Notes that are handed over, or taken, together."""
+_NOTES_PER_CALL = 500
+"""Notes that are handed over, or read, at once."""
 
 
 @immutable
 class ForgottenNote:
-    """Something that is not to be found any more."""
+    """A note that something is forgotten, or found again."""
 
     point: KeptPoint
-    """As `FORGOTTEN` has it: the task, what is forgotten of it (the anchor), whose it was; without words."""
+    """The note's point in `FORGOTTEN`: the task, what is forgotten of it (the anchor) and its owner, without words."""
     noted_at: int
-    """In ms since the epoch; 0 where that is not known."""
+    """Time of the note, in ms since the epoch; 0 where that is not known."""
     taken_back: bool = False
-    """It is found again from then on: what was noted before does not count any more."""
+    """Whether it is found again from then on: earlier notes no longer count."""
 
 
-ONE_NOTE: TypeAdapter[ForgottenNote] = TypeAdapter(ForgottenNote)
+NOTE_ADAPTER: TypeAdapter[ForgottenNote] = TypeAdapter(ForgottenNote)
 _NOTES: TypeAdapter[list[ForgottenNote]] = TypeAdapter(list[ForgottenNote])
 
 
 async def hand_over(store: Store, points: Sequence[Point], *, taken_back: bool = False) -> None:
-    """Have it noted beside the records that these are forgotten, or that they are not any more.
+    """Hand notes over, to be written beside the records: these are forgotten, or found again.
 
     Safe to repeat. Raises ``OutageError``.
     """
     now = await store.clock() if points else 0
-    for begin in range(0, len(points), _AT_ONCE):
+    for begin in range(0, len(points), _NOTES_PER_CALL):
         fields: list[Argument] = []
-        for point in points[begin : begin + _AT_ONCE]:
+        for point in points[begin : begin + _NOTES_PER_CALL]:
             note = ForgottenNote(KeptPoint(point.id, point.payload), now, taken_back)
             kept = point.payload
-            fields += [f"{kept.owner.tenant}/{kept.task}/{point.id}/{now}", ONE_NOTE.dump_json(note)]
+            fields += [f"{kept.owner.tenant}/{kept.task}/{point.id}/{now}", NOTE_ADAPTER.dump_json(note)]
         await store.call("HSET", FORGOTTEN_NOTES, *fields)
 
 
-async def keep_handed_over(store: Store, records: Records) -> None:
-    """Write beside the records what was handed over until now; nothing of what was erased meanwhile.
+async def write_handed_over(store: Store, records: Records) -> None:
+    """Write the notes that were handed over beside the records, except those of erased tasks.
 
-    Raises ``OutageError``: what is not written then stays handed over.
+    Raises ``OutageError``: notes that were not written stay handed over.
     """
     cursor = b"0"
     while True:
-        cursor, found = await store.call("HSCAN", FORGOTTEN_NOTES, cursor, "COUNT", _AT_ONCE)
+        cursor, found = await store.call("HSCAN", FORGOTTEN_NOTES, cursor, "COUNT", _NOTES_PER_CALL)
         fields = dict(zip(found[::2], found[1::2], strict=True))
         if fields:
-            await keep_notes(store, records, [note for raw in fields.values() if (note := _read(raw)) is not None])
+            await write_record_notes(
+                store, records, [note for raw in fields.values() if (note := _read(raw)) is not None]
+            )
             await store.call("HDEL", FORGOTTEN_NOTES, *fields)
         if cursor == b"0":
             return
 
 
-async def keep_notes(store: Store, records: Records, notes: Sequence[ForgottenNote]) -> None:
-    """Write these beside the records, but for tasks that were erased. Safe to repeat. Raises ``OutageError``."""
+async def write_record_notes(store: Store, records: Records, notes: Sequence[ForgottenNote]) -> None:
+    """Write notes beside the records, except those of erased tasks. Safe to repeat. Raises ``OutageError``."""
     by_task: dict[tuple[str, str], list[ForgottenNote]] = {}
     for note in notes:
         by_task.setdefault((note.point.payload.owner.tenant, note.point.payload.task), []).append(note)
@@ -96,11 +98,11 @@ async def keep_notes(store: Store, records: Records, notes: Sequence[ForgottenNo
 
 
 async def notes_of(records: Records, tenant: str, task: str) -> list[ForgottenNote]:
-    """What is forgotten of a task, as it is noted beside its record, each once. Raises ``OutageError``."""
-    return [note for note in await _newest(records, tenant, task) if not note.taken_back]
+    """Return what is forgotten of a task, from the notes beside its record, each once. Raises ``OutageError``."""
+    return [note for note in await _newest_notes(records, tenant, task) if not note.taken_back]
 
 
-async def _newest(records: Records, tenant: str, task: str) -> list[ForgottenNote]:
+async def _newest_notes(records: Records, tenant: str, task: str) -> list[ForgottenNote]:
     found: dict[str, ForgottenNote] = {}
     for data in (await records.forgotten(tenant, task)).values():
         try:
@@ -114,28 +116,28 @@ async def _newest(records: Records, tenant: str, task: str) -> list[ForgottenNot
     return list(found.values())
 
 
-async def put_back(records: Records, vectors: Vectors, tenant: str, task: str) -> None:
-    """Let the memory's own store know again what is forgotten of a task, and what is not. Raises ``OutageError``."""
-    noted = await _newest(records, tenant, task)
+async def restore_notes(records: Records, vectors: Vectors, tenant: str, task: str) -> None:
+    """Restore a task's notes in the memory's own store, without those taken back. Raises ``OutageError``."""
+    noted = await _newest_notes(records, tenant, task)
     await write_notes(vectors, [Point(note.point.id, note.point.payload) for note in noted if not note.taken_back])
     await remove_notes(vectors, tenant, [note.point.id for note in noted if note.taken_back])
 
 
-async def keep_all(store: Store, records: Records, vectors: Vectors) -> None:
-    """Write beside the records what earlier versions have noted in the memory's store alone. Raises ``OutageError``.
+async def export_notes(store: Store, records: Records, vectors: Vectors) -> None:
+    """Write notes beside the records that earlier versions wrote to the memory's store alone. Raises ``OutageError``.
 
-    A node that was added by hand again since is known; these versions have left its note where it was.
+    A node that was added by hand again since is known; those versions left its note in place.
     """
     collections = [each.name for each in await vectors.collections() if each.name != FORGOTTEN]
-    async for points in _everything(vectors):
+    async for points in _all_notes(vectors):
         nodes = {point.payload.anchor for point in points if is_statement(point.payload.task)}
-        known = await _there(vectors, collections, points[0].payload.owner.tenant, nodes) if nodes else set()
+        known = await _existing_points(vectors, collections, points[0].payload.owner.tenant, nodes) if nodes else set()
         noted = [point for point in points if not (is_statement(point.payload.task) and point.payload.anchor in known)]
-        await keep_notes(store, records, [ForgottenNote(point, 0) for point in noted])
+        await write_record_notes(store, records, [ForgottenNote(point, 0) for point in noted])
 
 
-async def _there(vectors: Vectors, collections: Sequence[str], tenant: str, ids: Collection[str]) -> set[str]:
-    """Which of these are points of a collection."""
+async def _existing_points(vectors: Vectors, collections: Sequence[str], tenant: str, ids: Collection[str]) -> set[str]:
+    """Return which of these ids are points of a collection."""
     chosen = sorted(ids)
     found: set[str] = set()
     for begin in range(0, len(chosen), MOST_POINTS):
@@ -145,7 +147,7 @@ async def _there(vectors: Vectors, collections: Sequence[str], tenant: str, ids:
     return found
 
 
-async def _everything(vectors: Vectors) -> AsyncIterator[list[KeptPoint]]:
+async def _all_notes(vectors: Vectors) -> AsyncIterator[list[KeptPoint]]:
     try:
         tenants = await vectors.tenants(FORGOTTEN)
     except MemoryRefusedError:  # nobody has forgotten anything
@@ -162,6 +164,6 @@ async def _everything(vectors: Vectors) -> AsyncIterator[list[KeptPoint]]:
 
 def _read(raw: bytes) -> ForgottenNote | None:
     try:
-        return ONE_NOTE.validate_json(raw)
+        return NOTE_ADAPTER.validate_json(raw)
     except ValidationError:
         return None

@@ -1,9 +1,9 @@
-"""How much was written to the stores of the memory, kept beside them in Redis: what is missing from them shows.
+"""Counts of what was written to the memory's stores, kept in Redis, so that missing data is noticed.
 
-What was found last is compared with what is found now. Points go by removals that are told ahead (`Removals`); a graph
-says itself what was written to it and removed, and which store it is. What is missing otherwise is a loss: it stays
-told until the memory was rebuilt, whatever is written meanwhile. Where nothing was kept, as by an earlier version,
-nothing is missing.
+The last count is compared with the current one. Removals of points are announced ahead (`Removals`); a graph itself
+counts what was written to it and removed, and has an identity. Anything else that is missing is a loss. It is reported
+until the memory is rebuilt, whatever is written meanwhile. Where no counts exist, as under an earlier version, nothing
+is missing.
 """
 
 import json
@@ -16,59 +16,59 @@ from pentad.shared.keys import MEMORY_COUNTS
 from pentad.shared.store.store import Store
 
 VECTORS, GRAPH = "vectors", "graph"
-"""The two stores, as what is wrong is told of them."""
+"""Names of the two stores in reports of damage."""
 REBUILD_COMMAND = "`pentad memory rebuild`"
 REBUILD = f"run {REBUILD_COMMAND}, which writes it anew from the records and the tasks in Redis"
-"""What to do about it."""
+"""Advice for a loss."""
 MEND = (
     f"run {REBUILD_COMMAND}, which sets aside what cannot be read and writes it anew from the records and the tasks "
     "in Redis"
 )
-"""What to do about a store that cannot be read."""
+"""Advice for a store that cannot be read."""
 _POINTS, _REMOVED, _LOST, _UNREADABLE = "points ", "removed ", "lost ", "unreadable "
-"""Begin the fields, each with what it is of."""
+"""Prefixes of the fields of the hash."""
 _UNDER_WAY_MS = 15_000
-"""How long a removal may take that was told; a call to a store has ten seconds."""
+"""Milliseconds that an announced removal may take; a call to a store has ten seconds."""
 _EXPLAINED = 16
-"""Points that may be missing without a loss: of writers that count nothing, in a rollout."""
+"""Points that may be missing without a loss, because of writers that count nothing during a rollout."""
 _EXPLAINED_SHARE = 0.01
-"""Of all of them, likewise."""
+"""Share of all points that may be missing without a loss."""
 
 
 Kept = Mapping[str, str]
-"""The hash as it is."""
+"""The hash of counts as it is stored."""
 
 
 @immutable
 class Damage:
-    """What is wrong with a store of the memory."""
+    """Damage of a store of the memory."""
 
     store: str
-    """`VECTORS` or `GRAPH`."""
+    """Name of the store, `VECTORS` or `GRAPH`."""
     what: str
     do: str
 
 
 class MemoryCounts:
-    """Reads and keeps them. All raise ``OutageError`` while Redis is away."""
+    """Reads and writes the counts. All methods raise ``OutageError`` while Redis is unavailable."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def removing(self, collection: str, number: int) -> None:
-        """So many points of a collection, at most, are about to be removed."""
+        """Announce that at most ``number`` points of a collection are about to be removed."""
         await self._store.call("HINCRBY", MEMORY_COUNTS, f"{_REMOVED}{collection}", number)
 
     async def kept(self) -> Kept:
-        """What is kept: to be read ahead of what it is compared with, for others write meanwhile."""
+        """Return the stored counts. Read them before the numbers to compare: others write meanwhile."""
         raw = await self._store.call("HGETALL", MEMORY_COUNTS)
         pairs = zip(raw[::2], raw[1::2], strict=True)
         return {field.decode(): value.decode("utf-8", "replace") for field, value in pairs}
 
     async def compare_points(self, before: Kept, found: Mapping[str, int]) -> None:
-        """Compare how many points each collection has, and keep it. A loss is told from now on.
+        """Compare the number of points of each collection, and store it. A loss is reported from now on.
 
-        ``before``: what was kept before ``found`` was read.
+        ``before``: the counts as they were before ``found`` was read.
         """
         kept = await self.kept()  # removals that were told until now explain what is gone by now
         lasts = {field.removeprefix(_POINTS): json.loads(before[field]) for field in before if _is_points(field)}
@@ -86,7 +86,7 @@ class MemoryCounts:
             await self._keep_points(found, kept)
 
     async def compare_graph(self, before: Kept, now: GraphCondition) -> None:
-        """The same for the graph."""
+        """Compare the condition of the graph, and store it. A loss is reported from now on."""
         raw = before.get(GRAPH)
         last = GraphCondition(**json.loads(raw)) if raw is not None else None
         if (loss := graph_loss(last, now)) is not None:
@@ -95,7 +95,7 @@ class MemoryCounts:
             await self._keep_graph(now)
 
     async def unreadable(self, store: str, why: str | None) -> None:
-        """Tell that a store cannot be read, and why; None: it can be, as far as is known."""
+        """Report that a store cannot be read, and why; None: it can, as far as is known."""
         field = f"{_UNREADABLE}{store}"
         if why is None:
             await self._store.call("HDEL", MEMORY_COUNTS, field)
@@ -103,7 +103,7 @@ class MemoryCounts:
             await self._store.call("HSET", MEMORY_COUNTS, field, why)
 
     async def rebuilt(self, found: Mapping[str, int], graph: GraphCondition) -> None:
-        """The memory was rebuilt: what it has now is what was written to it."""
+        """Store what a rebuilt memory has as what was written to it, and drop all reports of damage."""
         await self._keep_points(found, await self.kept())
         await self._keep_graph(graph)
         await self._store.call(
@@ -111,22 +111,22 @@ class MemoryCounts:
         )
 
     async def damages(self) -> list[Damage]:
-        """What is wrong now."""
+        """Return the reported damages."""
         return damages_in(await self.kept())
 
     async def is_done(self, what: str) -> bool:
-        """Whether this was said to be done, by `done`: what is done once beside these stores."""
+        """Whether `done` was called for this one-time task beside these stores."""
         return bool(await self._store.call("HEXISTS", MEMORY_COUNTS, what))
 
     async def done(self, what: str) -> None:
-        """It need not be done again."""
+        """Remember that a one-time task is done."""
         await self._store.call("HSET", MEMORY_COUNTS, what, "1")
 
     async def _lose(self, store: str, what: str) -> None:
         await self._store.call("HSETNX", MEMORY_COUNTS, f"{_LOST}{store}", what)
 
     async def _keep_points(self, found: Mapping[str, int], kept: Mapping[str, str]) -> None:
-        """A removal that was told counts for a while: it may be under way still, and gone from the next number."""
+        """Store the numbers of points. An announced removal counts for a while, since it may still be running."""
         now, fields = await self._store.clock(), list[str]()
         for name, number in found.items():
             removed = int(kept.get(f"{_REMOVED}{name}", 0))
@@ -150,7 +150,7 @@ def _is_points(field: str) -> bool:
 
 
 def graph_loss(last: GraphCondition | None, now: GraphCondition) -> str | None:
-    """What is missing from the graph, in words; None when nothing is. Pure."""
+    """Describe what is missing from the graph; None when nothing is. Pure."""
     if last is not None and last.identity != now.identity and now.found < last.found:
         return f"the graph is another one than was written: it has {now.found} of {last.found} nodes and edges"
     if now.written is None:
@@ -166,13 +166,15 @@ def graph_loss(last: GraphCondition | None, now: GraphCondition) -> str | None:
 
 
 def _missing(graph: GraphCondition) -> int:
-    """Nodes and edges that were written, not removed and not found; what is known of a loss that was made good stays
-    counted."""
+    """Return the number of nodes and edges that were written, not removed, and not found.
+
+    A known loss stays counted after it was repaired.
+    """
     return (graph.written or 0) - graph.removed - graph.found
 
 
 def damages_in(kept: Mapping[str, Any]) -> list[Damage]:
-    """What is wrong, from the hash as it is kept. Pure."""
+    """Return the damages that the stored hash reports. Pure."""
     found = []
     for store in (VECTORS, GRAPH):
         if (why := kept.get(f"{_UNREADABLE}{store}")) is not None:

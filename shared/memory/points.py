@@ -1,89 +1,91 @@
-"""A finished task as the points that a store of vectors keeps of it, and what is read of them again. Pure.
+"""A finished task as points of a store of vectors, and what is read from them again. Pure.
 
-What one user's memories are made of is his alone: the segments beside one, and the words of a task, are those of the
-same owner. So a task has a point of its own for each owner in it.
+A user's memories are made only of what that user owns: the neighbours of a segment, and the words of a task, are those
+of the same owner. So a task has a point of its own for each owner in it.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import islice
 from typing import Any
 
 from pentad.contracts.ids import milliseconds
+from pentad.contracts.quotes import quotes_in
+from pentad.contracts.records import SegmentType
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.mentions import name_terms, names_kept, names_told
-from pentad.shared.memory.repeated import unrepeated
+from pentad.shared.models.loose_values import as_text
 from pentad.shared.owners import Owner
-from pentad.shared.recall.lexical import SparseTerms
-from pentad.shared.recall.same_words import words_digest
-from pentad.shared.recall.words_read import WordsRead
-from pentad.shared.recall.written import (
+from pentad.shared.recall.indexed_segments import (
     AROUND,
+    IndexedSegment,
     SegmentFacts,
-    WrittenSegment,
+    WordCache,
     around_vectors,
+    indexed_segments,
     task_terms,
-    written_segments,
 )
+from pentad.shared.recall.terms import SparseTerms, words_digest
 from pentad.shared.segments.anchors import anchor_text, task_point_id
-from pentad.shared.segments.segmenting import MOST_OF_TASK, Segment, segments_of
+from pentad.shared.segments.segment import MOST_OF_TASK, Segment, segments_of
 from pentad.shared.vectors.points import Dense, Detail, Payload, Point, Sparse, SparseVector
 
 SEGMENT_KIND = "episodic"
-"""What was said, as it was said."""
+"""Kind of points of segments: what was said, word for word."""
 NODE_KIND = "semantic"
-"""What is known: a node of the graph."""
+"""Kind of points of nodes of the graph."""
 TASK_KIND = "task"
-"""Stands for all that was said in a task."""
+"""Kind of points that stand for all that was said in a task."""
 FIRST_OF_TASK, ALSO_OF_TASK = "task", "also"
-"""Types of the points of `TASK_KIND`: each task has exactly one of the first, further owners have the second."""
-_LONGEST_SPEAKER = 128
-_WORDS = "words"
-"""The detail with `words_digest`."""
-MARK = "written"
-"""The detail of a point of `TASK_KIND` that says which segments it stands for: what is written of them, and how."""
+"""Types of the points of `TASK_KIND`: each task has exactly one of the first; further owners have the second."""
+_MAX_SPEAKER_CHARS = 128
+_DIGEST_DETAIL = "words"
+"""Name of the detail with `words_digest`."""
+MARK_DETAIL = "written"
+"""Name of the detail of a point of `TASK_KIND` that says which segments it covers, and in which format."""
 Vector = Sequence[float]
 
 
 @immutable
 class CutTask:
-    """A finished task in pieces."""
+    """A finished task, cut into segments."""
 
     tenant: str
     id: str
     session: str
     segments: Sequence[Segment]
-    read: WordsRead = field(default_factory=WordsRead, compare=False, repr=False)
-    """What was read of its texts."""
+    read: WordCache = field(default_factory=WordCache, compare=False, repr=False)
+    """Cache of its texts' names and terms."""
 
 
 @immutable
 class OwnersPart:
-    """What of a task is one owner's."""
+    """The part of a task that one owner holds."""
 
     holder: str | None
     kind: str
-    """`FIRST_OF_TASK` or `ALSO_OF_TASK`."""
+    """Type of its point, `FIRST_OF_TASK` or `ALSO_OF_TASK`."""
     places: Sequence[int]
-    """Of the owner's segments among the task's."""
+    """Indexes of the owner's segments among the task's."""
 
 
 def cut_task(tenant: str, task_id: str, session: str, messages: Sequence[Mapping[str, Any]]) -> CutTask:
-    """Cut a task. ``messages``: its transcript as a record has it."""
-    return CutTask(tenant, task_id, session, unrepeated(segments_of(tenant, task_id, messages), messages))
+    """Cut a task into segments. ``messages``: its transcript as records have it."""
+    return CutTask(tenant, task_id, session, without_repeats(segments_of(tenant, task_id, messages), messages))
 
 
 def cut_further(task: CutTask, messages: Sequence[Mapping[str, Any]], begin: int) -> CutTask:
-    """The same task when more was said in it, from the message at ``begin`` on, and nothing was moved away since.
+    """Return a cut task with what was said from the message at ``begin`` on; nothing was moved away since.
 
     ``messages``: all of its transcript.
     """
-    more = unrepeated(segments_of(task.tenant, task.id, messages, begin), messages)
+    more = without_repeats(segments_of(task.tenant, task.id, messages, begin), messages)
     return CutTask(task.tenant, task.id, task.session, [*task.segments, *more][:MOST_OF_TASK], task.read)
 
 
 def without(task: CutTask, ids: Collection[str]) -> CutTask:
-    """The same as if these segments had never been said."""
+    """Return a task without these segments."""
     if not ids:
         return task
     left = [each for each in task.segments if each.id not in ids]
@@ -91,12 +93,12 @@ def without(task: CutTask, ids: Collection[str]) -> CutTask:
 
 
 def texts_of(task: CutTask) -> list[str]:
-    """What has to be embedded, in order."""
+    """Return the texts to embed, in order."""
     return [segment.text for segment in task.segments]
 
 
 def parts_of(task: CutTask) -> list[OwnersPart]:
-    """The parts of its owners, in the order in which they first speak."""
+    """Return the parts of its owners, in the order in which they first speak."""
     places: dict[str | None, list[int]] = {}
     for place, segment in enumerate(task.segments):
         places.setdefault(segment.holder, []).append(place)
@@ -105,17 +107,17 @@ def parts_of(task: CutTask) -> list[OwnersPart]:
 
 
 def part_id(task: CutTask, part: OwnersPart) -> str:
-    """The id of the point that stands for this part."""
+    """Return the id of the point that stands for this part."""
     return task_point_id(task.tenant, task.id, part.holder)
 
 
 def ids_of(task: CutTask) -> set[str]:
-    """The ids of all its points."""
+    """Return the ids of all its points."""
     return {segment.id for segment in task.segments} | {part_id(task, part) for part in parts_of(task)}
 
 
 def points_of(task: CutTask, vectors: Sequence[Vector]) -> list[Point]:
-    """All points of a task; none of one in which nothing was said. ``vectors``: of its texts, in order."""
+    """Return all points of a task; none of an empty one. ``vectors``: of its texts, in order."""
     by_place = dict(enumerate(vectors))
     points: list[Point] = []
     for part in parts_of(task):
@@ -124,20 +126,20 @@ def points_of(task: CutTask, vectors: Sequence[Vector]) -> list[Point]:
 
 
 def segment_points(task: CutTask, part: OwnersPart, first: int, vectors: Mapping[int, Vector]) -> Iterator[Point]:
-    """The points of an owner's segments from the ``first`` of them on, each made when it is asked for.
+    """Return the points of an owner's segments from the ``first`` on, each made when it is asked for.
 
-    ``vectors``: of their texts, and of `AROUND` texts of his before them, by their places.
+    ``vectors``: by index, of their texts and of `AROUND` texts of the same owner before them.
     """
     begin = max(0, first - AROUND)
     own = part.places[begin:]
     near = [vectors[place] for place in own]
-    written = written_segments([task.segments[place] for place in own], task.read)
+    written = indexed_segments([task.segments[place] for place in own], task.read)
     made = zip(own, written, near, around_vectors(near), strict=True)
     return (_segment_point(task, part.holder, *each) for each in islice(made, first - begin, None))
 
 
 def task_point(task: CutTask, part: OwnersPart, mark: str) -> Point:
-    """The point that stands for an owner's part. ``mark``: see `MARK`; empty: it does not say."""
+    """Return the point that stands for an owner's part. ``mark``: see `MARK_DETAIL`; empty: it has none."""
     segments = [task.segments[place] for place in part.places]
     last = segments[-1].anchor.at
     payload = Payload(
@@ -151,13 +153,13 @@ def task_point(task: CutTask, part: OwnersPart, mark: str) -> Point:
         importance=0.0,
         anchor=anchor_text(segments[0].anchor),
         text="",
-        details={MARK: mark} if mark else {},
+        details={MARK_DETAIL: mark} if mark else {},
     )
     return Point(part_id(task, part), payload, sparse={Sparse.TASK_WORDS: sparse(task_terms(segments, task.read))})
 
 
 def facts_of(payload: Payload) -> SegmentFacts:
-    """What fusion knows of a segment that a search found."""
+    """Return the facts of a segment that a search found."""
     kept = payload.details
     before = kept.get("asked_before")
     return SegmentFacts(
@@ -174,13 +176,13 @@ def facts_of(payload: Payload) -> SegmentFacts:
 
 
 def words_kept(payload: Payload) -> str:
-    """A digest of the words of a segment or node, see `words_digest`."""
-    kept = payload.details.get(_WORDS)
+    """Return a digest of the words of a segment or node, see `words_digest`."""
+    kept = payload.details.get(_DIGEST_DETAIL)
     return words_digest(payload.text) if kept is None else str(kept)
 
 
 def _segment_point(
-    task: CutTask, holder: str | None, place: int, each: WrittenSegment, text: Vector, around: Vector
+    task: CutTask, holder: str | None, place: int, each: IndexedSegment, text: Vector, around: Vector
 ) -> Point:
     names = name_terms((*each.facts.names.sure, *each.facts.names.perhaps))
     return Point(
@@ -191,8 +193,8 @@ def _segment_point(
     )
 
 
-def segment_payload(task: CutTask, holder: str | None, place: int, each: WrittenSegment) -> Payload:
-    """What is kept of a segment beside its vectors. ``place``: among its task's."""
+def segment_payload(task: CutTask, holder: str | None, place: int, each: IndexedSegment) -> Payload:
+    """Return the payload of a segment. ``place``: its index among its task's segments."""
     return Payload(
         owner=Owner.of_holder(task.tenant, holder),
         kind=SEGMENT_KIND,
@@ -204,12 +206,12 @@ def segment_payload(task: CutTask, holder: str | None, place: int, each: Written
         importance=each.facts.importance,
         anchor=anchor_text(each.segment.anchor),
         text=_writable(each.segment.text),
-        details=_details(each.facts, words_digest(each.segment.text)),
+        details=_segment_details(each.facts, words_digest(each.segment.text)),
     )
 
 
 def bare_payload(task: CutTask, place: int) -> Payload:
-    """What says which segment of a task this is, and whose, without its words. ``place``: among the task's."""
+    """Return a payload that identifies a segment and its owner, without its words. ``place``: its index."""
     segment = task.segments[place]
     return Payload(
         owner=Owner.of_holder(task.tenant, segment.holder),
@@ -225,21 +227,63 @@ def bare_payload(task: CutTask, place: int) -> Payload:
     )
 
 
-def _details(facts: SegmentFacts, digest: str) -> dict[str, Detail]:
-    """What `facts_of` and `words_kept` read; what is not the case is left out."""
-    told: dict[str, Detail] = {"speaker": _writable(facts.speaker[:_LONGEST_SPEAKER])}
+def _segment_details(facts: SegmentFacts, digest: str) -> dict[str, Detail]:
+    """Return the details that `facts_of` and `words_kept` read; false ones are left out."""
+    told: dict[str, Detail] = {"speaker": _writable(facts.speaker[:_MAX_SPEAKER_CHARS])}
     told |= {name: True for name in ("by_user", "asks", "dated") if getattr(facts, name)}
-    told |= {_WORDS: digest} if digest else {}
+    told |= {_DIGEST_DETAIL: digest} if digest else {}
     if facts.asked_before is not None:
         told["asked_before"] = facts.asked_before
     return told | names_told(facts.names)
 
 
 def sparse(terms: SparseTerms) -> SparseVector:
-    """A sparse vector of the terms and their weights."""
+    """Return a sparse vector of the terms and their weights."""
     return SparseVector(tuple(terms), tuple(terms.values()))
 
 
 def _writable(text: str) -> str:
-    """As UTF-8 can say it: half a character is `?`."""
+    """Return a text that UTF-8 can encode: half a character becomes `?`."""
     return text.encode("utf-8", "replace").decode()
+
+
+_MAX_OWN_CHARS = 32
+"""Letters and digits of its own that an answer may have around each quote and still count as a repetition."""
+_ANCHOR = re.compile(r"\ba1\.[\w-]{16,}")
+
+
+def without_repeats(segments: list[Segment], messages: Sequence[Mapping[str, Any]]) -> list[Segment]:
+    """Return the segments without answers that only repeat, word for word, what the task was shown of the memory.
+
+    An answer that quotes a memory is no second copy of it. ``messages``: all of the transcript.
+    """
+    if not any(segment.anchor.type == SegmentType.RESPONSE for segment in segments):
+        return segments
+    shown = [
+        (place, text)
+        for place, message in enumerate(messages)
+        if message.get("origin")
+        for text in _quoted_texts(message)
+    ]
+    shown.sort(key=lambda each: -len(each[1]))
+    return [each for each in segments if not _repeats(each, shown)] if shown else segments
+
+
+def _quoted_texts(message: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the texts that a message quotes; for an answer of an earlier task, which names its source, all of it."""
+    content = as_text(message.get("content"))
+    yield from (quote.text for quote in quotes_in(content))
+    if message.get("role") == "assistant" and _ANCHOR.search(content):
+        yield content
+
+
+def _repeats(segment: Segment, shown: Sequence[tuple[int, str]]) -> bool:
+    """Whether a segment repeats what was shown. ``shown``: the longest first, so that none is taken for part of
+    another."""
+    if segment.anchor.type != SegmentType.RESPONSE:
+        return False
+    left, repeated = segment.text, 0
+    for place, text in shown:
+        if place < segment.anchor.position and text and text in left:
+            left, repeated = left.replace(text, " "), repeated + 1
+    return repeated > 0 and sum(map(str.isalnum, _ANCHOR.sub(" ", left))) <= _MAX_OWN_CHARS * repeated

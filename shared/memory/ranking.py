@@ -1,56 +1,54 @@
-"""The order of what a question finds: five searches, one look-up of names, and what comes first of all of it. Pure.
+"""The ranking of what a question finds: five searches, one look-up of names, and their fusion. Pure.
 
-It says what is to be searched for and is told what was found, so it runs beside any store: in the process that asks a
-server, and in the one that has the embedded store open, where the hits are not sent to anybody.
+It yields searches and receives their hits, so it runs beside any store: in the process that asks a server, and in the
+process of the embedded store, where the hits need not be sent to anybody.
 """
 
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 from pentad.contracts.ids import LAST_MS
 from pentad.shared.immutable import immutable
-from pentad.shared.memory.five_searches import found_by, look_up_of, searches_for
-from pentad.shared.memory.mentions import mentions_in
-from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND, TASK_KIND, facts_of
-from pentad.shared.memory.same_hits import each_once
+from pentad.shared.memory.mentions import mentions_in, most_asked, name_terms
+from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND, TASK_KIND, facts_of, sparse, words_kept
 from pentad.shared.memory.true_times import untrue_among
 from pentad.shared.owners import Owner
-from pentad.shared.recall.fusion import RankedSegment, fused, most_of
+from pentad.shared.recall.fusion import FoundSegments, PartWeights, RankedSegment, fused, highest_sum, weights_for
+from pentad.shared.recall.indexed_segments import SegmentFacts
 from pentad.shared.recall.name_paths import connected, names_to_follow
 from pentad.shared.recall.newer_first import newer_first
-from pentad.shared.recall.part_weights import weights_for
 from pentad.shared.recall.questions import ReadQuestion, read_question
-from pentad.shared.recall.written import SegmentFacts
 from pentad.shared.vectors.points import Dense, Hit, Payload, Sparse
-from pentad.shared.vectors.selection import Selection, VectorQuery
+from pentad.shared.vectors.selection import DenseQuery, Selection, SparseQuery, VectorQuery
 
 RankedMemories = list[tuple[RankedSegment, Payload]]
-"""The best first, each with what is kept of it."""
+"""Ranked memories, the best first, each with its payload."""
 Searching = Generator[Sequence[VectorQuery], list[list[Hit]], RankedMemories]
-"""Yields what to search for, is sent what each query has found, and returns the order."""
+"""A generator that yields queries, receives the hits of each query, and returns the ranking."""
 
 
 @immutable
 class MemoryRanking:
-    """A question whose vector is known."""
+    """A question with its vector."""
 
     owner: Owner
     text: str
     participants: tuple[str, ...]
-    """Who has spoken in these memories."""
+    """Names of those who have spoken in these memories."""
     vector: tuple[float, ...]
-    """Of the question without their names."""
+    """Vector of the question without the participants' names."""
     model: str
-    """That made the vector."""
+    """Embedding model that made the vector."""
     now_ms: int
     limit: int
-    """How many are told of."""
+    """Number of memories to return."""
     as_of: int | None = None
-    """What had been said and was true at this time, in ms since the epoch; None: what is still true."""
+    """Time in ms since the epoch: only what had been said and was true then counts; None: what is still true."""
     kinds: tuple[str, ...] = ()
-    """Of memory; none for all."""
+    """Kinds of memory to search; empty: all."""
     hurried: bool = False
-    """A turn waits for it."""
+    """Whether a turn waits for it."""
 
 
 @runtime_checkable
@@ -58,21 +56,21 @@ class RankingVectors(Protocol):
     """A store of vectors that ranks where its points are."""
 
     async def rank(self, collection: str, asked: MemoryRanking) -> RankedMemories:
-        """What `ranked_memories` returns when it is told what this store finds. Raises what a search raises."""
+        """Return what `ranked_memories` returns for this store's hits. Raises what a search raises."""
         ...
 
 
 def question_of(owner: Owner, text: str, participants: Sequence[str]) -> ReadQuestion:
-    """Read a question: the owner's user is a participant too."""
+    """Parse a question; the owner's user is a participant too."""
     return read_question(text, [*participants, owner.user or ""])
 
 
 def ranked_memories(
     asked: MemoryRanking, facts_of_kept: Callable[[str, Payload], SegmentFacts] = lambda _, kept: facts_of(kept)
 ) -> Searching:
-    """Search, rank, and once more with what the names in the best hits lead to.
+    """Search and rank, and once more with what the names in the best hits lead to.
 
-    ``facts_of_kept``: for who has read the facts of a point before.
+    ``facts_of_kept``: reads the facts of a payload, perhaps from a cache.
     """
     question = question_of(asked.owner, asked.text, asked.participants)
     weights, moment = weights_for(asked.model, asked.hurried), asked.now_ms if asked.as_of is None else asked.as_of
@@ -81,13 +79,13 @@ def ranked_memories(
     answers = yield [query for _, query in searches]
     payloads = _segments_in(answers)
     untrue = untrue_among(payloads, asked.now_ms, asked.as_of)
-    found = found_by(_joined([using for using, _ in searches], answers, untrue))
+    found = found_segments(_hits_by_search([using for using, _ in searches], answers, untrue))
     known = {name: kept for name, kept in payloads.items() if name not in untrue and _is_wanted(kept, asked)}
     facts = {name: facts_of_kept(name, kept) for name, kept in known.items()}
     ranked = fused(question, found, facts, weights, moment)
     following = names_to_follow(question, ranked, facts)
     if following:
-        answers = yield [look_up_of(following, selections[0])]
+        answers = yield [name_lookup(following, selections[0])]
         graph = connected(following, mentions_in(answers[0], following))
         if graph:
             payloads |= _segments_in(answers)
@@ -97,13 +95,14 @@ def ranked_memories(
                 facts.pop(name, None)
             ranked = fused(question, found.with_graph(graph), facts, weights, moment, ranked)
     texts = {each.id: payloads[each.id].text for each in ranked}
-    return each_once(newer_first(ranked, facts, texts, most_of(question, weights)), payloads, asked.limit)
+    return without_duplicates(newer_first(ranked, facts, texts, highest_sum(question, weights)), payloads, asked.limit)
 
 
 def _selections(asked: MemoryRanking) -> list[Selection]:
-    """What is searched: as of another time, what was said by then, and by itself what is known, which has its times.
+    """Return the selections to search: as of another time, segments said by then, and nodes, which have their own
+    times.
 
-    What is known says also which statements do not count, so it is searched when only those are wanted.
+    Nodes also say which statements do not count, so they are searched when only those are wanted.
     """
     if asked.kinds == (NODE_KIND,):
         return [Selection(asked.owner, kinds=asked.kinds)]
@@ -117,10 +116,10 @@ def _is_wanted(kept: Payload, asked: MemoryRanking) -> bool:
     return not asked.kinds or kept.kind in asked.kinds
 
 
-def _joined(
+def _hits_by_search(
     searches: Sequence[Dense | Sparse], answers: Sequence[Sequence[Hit]], untrue: Collection[str]
 ) -> dict[Dense | Sparse, list[Hit]]:
-    """What each search has found in all selections, without what is not true."""
+    """Return the hits of each search in all selections, without those that are not true."""
     found: dict[Dense | Sparse, list[Hit]] = {}
     for using, hits in zip(searches, answers, strict=True):
         found.setdefault(using, []).extend(hit for hit in hits if hit.id not in untrue)
@@ -128,12 +127,12 @@ def _joined(
 
 
 def _segments_in(answers: Sequence[Sequence[Hit]]) -> dict[str, Payload]:
-    """What is kept of the segments that were found."""
+    """Return the payloads of the segments and nodes that were found."""
     return {hit.id: hit.payload for hits in answers for hit in hits if hit.payload.kind in (SEGMENT_KIND, NODE_KIND)}
 
 
-class KeptFacts:
-    """The facts of points that were ranked before, as long as these keep the same."""
+class FactsCache:
+    """Caches the facts of ranked points as long as their payloads are the same objects."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -148,3 +147,82 @@ class KeptFacts:
         facts = facts_of(kept)
         self._known[name] = (kept, facts)
         return facts
+
+
+Answers = Mapping[Dense | Sparse, Sequence[Hit]]
+"""Hits of each search; a search that was not made has none."""
+
+
+def searches_for(
+    question: ReadQuestion, vector: Sequence[float], selection: Selection, weights: PartWeights
+) -> dict[Dense | Sparse, VectorQuery]:
+    """Return the searches, at most five: one with weight 0 or without a word to look for is not made."""
+    near, terms = tuple(vector), sparse(question.terms)
+    dense = {Dense.TEXT: weights.text, Dense.AROUND: weights.around}
+    words = {Sparse.WORDS: weights.words, Sparse.AROUND_WORDS: weights.around_words, Sparse.TASK_WORDS: weights.task}
+    searches: dict[Dense | Sparse, VectorQuery] = {
+        using: DenseQuery(near, using, selection, weights.found_each) for using, weight in dense.items() if weight
+    }
+    if terms.indices:
+        searches |= {
+            using: SparseQuery(terms, using, selection, weights.found_each) for using, weight in words.items() if weight
+        }
+    return searches
+
+
+def found_segments(answers: Answers) -> FoundSegments:
+    """Return the scores that the searches gave, for `fused`."""
+    tasks: dict[str, float] = {}
+    for hit in answers.get(Sparse.TASK_WORDS, ()):
+        tasks[hit.payload.task] = max(hit.score, tasks.get(hit.payload.task, 0.0))
+    return FoundSegments(
+        text=_scores_by_id(answers.get(Dense.TEXT, ())),
+        around=_scores_by_id(answers.get(Dense.AROUND, ())),
+        words=_scores_by_id(answers.get(Sparse.WORDS, ())),
+        around_words=_scores_by_id(answers.get(Sparse.AROUND_WORDS, ())),
+        tasks=tasks,
+    )
+
+
+def name_lookup(names: Mapping[str, object], selection: Selection) -> SparseQuery:
+    """Return a query for the segments that mention any of these names."""
+    return SparseQuery(sparse(name_terms(names)), Sparse.WORDS, selection, most_asked(names))
+
+
+def _scores_by_id(hits: Iterable[Hit]) -> dict[str, float]:
+    return {hit.id: hit.score for hit in hits}
+
+
+MOST_ANCHORS = 16
+"""Anchors of one hit, the newest."""
+
+
+def without_duplicates(
+    ranked: Sequence[RankedSegment], payloads: Mapping[str, Payload], limit: int
+) -> list[tuple[RankedSegment, Payload]]:
+    """Return the best ``limit`` memories; the same words of an owner are one hit with the anchors of all places.
+
+    Merging happens at a search and not at a write: each place keeps its point, so one that is moved, forgotten or
+    erased takes nothing of the others along. Nothing is merged across owners.
+    """
+    places: dict[tuple[str | None, str], int] = {}
+    chosen: list[RankedSegment] = []
+    others: list[list[Payload]] = []
+    for each in ranked:
+        kept = payloads[each.id]
+        said = kept.owner.holder, words_kept(kept) or each.id
+        if (place := places.get(said)) is not None:
+            others[place].append(kept)
+        elif len(chosen) < limit:
+            places[said] = len(chosen)
+            chosen.append(each)
+            others.append([])
+    return [
+        (replace(each, also=_anchors(more, payloads[each.id].anchor)) if more else each, payloads[each.id])
+        for each, more in zip(chosen, others, strict=True)
+    ]
+
+
+def _anchors(others: Sequence[Payload], own: str) -> tuple[str, ...]:
+    newest = sorted(others, key=lambda kept: (-kept.at, kept.anchor))
+    return tuple(dict.fromkeys(kept.anchor for kept in newest if kept.anchor != own))[: MOST_ANCHORS - 1]

@@ -1,4 +1,4 @@
-"""How far a rebuild of the memory is, kept in Redis: whoever is killed is gone on for by the next archiver."""
+"""Progress of a rebuild of the memory, kept in Redis, so that another archiver can continue after a kill."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -10,51 +10,51 @@ from pentad.shared.random_hex import random_hex
 from pentad.shared.store.store import Argument, Store
 
 LEASE_S = 15.0
-"""How long an archiver that is heard of no more keeps others from going on."""
+"""Seconds after which others may continue the rebuild of an archiver that is not heard of."""
 MOST_FAILURES = 20
-"""Tasks that failed which are named."""
+"""Number of failed tasks that are named."""
 
 
 class RebuildStage(StrEnum):
-    """What a rebuild is at, in this order."""
+    """The stages of a rebuild, in order."""
 
     FORGOTTEN = "forgotten"
-    """What is not to come back is noted in the memory's own store again."""
+    """Notes of what was forgotten are restored in the memory's own store."""
     LIVE = "live"
-    """Tasks in Redis."""
+    """Tasks in Redis are written."""
     RECORDS = "records"
     LINKS = "links"
-    """What rests on what other tasks say: edges added by hand, and what a model has extracted."""
+    """Links to other tasks are written: edges added by hand, and what a model has extracted."""
     LINKS_AGAIN = "links again"
-    """The same once more: then the ends of all are there."""
+    """Links are written once more, now that the ends of all of them exist."""
     ENDED = "ended"
 
 
 @immutable
 class RebuildProgress:
-    """A rebuild. Times are in ms since the epoch."""
+    """The state of a rebuild. Times are in ms since the epoch."""
 
     id: str
     stage: RebuildStage
     cursor: str
-    """The last task of the stage that was done, as ``TENANT/TASK``; '': none yet."""
+    """Last finished task of the stage, as ``TENANT/TASK``; '': none yet."""
     started_at: int
     ended_at: int = 0
-    """0: it has not ended."""
+    """Time of its end; 0: it has not ended."""
     total: int = 0
-    """Tasks in Redis and records, as many as there were at the start."""
+    """Number of tasks in Redis and of records at the start."""
     done: int = 0
-    """Of them those that were gone through, those that failed included."""
+    """Number of finished tasks, failed ones included."""
     failed: int = 0
     left_out: int = 0
-    """Edges that were added by hand under an earlier version: no record says what they were."""
+    """Number of edges that were added by hand under an earlier version, which no record describes."""
     failures: str = ""
-    """Some that failed, and why, in lines."""
+    """Some failed tasks and why they failed, one a line."""
     waits_for: str = ""
-    """What is away, so that nothing happens now; '': nothing."""
+    """Problem that the rebuild waits for to pass; '': none."""
 
     def from_the_start(self) -> "RebuildProgress":
-        """The same one, of which nothing is done yet."""
+        """Return the same rebuild before its first stage."""
         return RebuildProgress(self.id, RebuildStage.FORGOTTEN, "", self.started_at)
 
     @property
@@ -63,18 +63,18 @@ class RebuildProgress:
 
 
 class Rebuilds:
-    """Reads and keeps it. All raise ``OutageError`` while Redis is away."""
+    """Reads and writes the progress. All methods raise ``OutageError`` while Redis is unavailable."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def read(self) -> RebuildProgress | None:
-        """The one that goes on, or the last; None: there was none lately."""
+        """Return the running rebuild, or the last one; None: there was none lately."""
         raw = await self._store.call("HGETALL", MEMORY_REBUILD)
         return progress_in({key.decode(): value.decode() for key, value in zip(raw[::2], raw[1::2], strict=True)})
 
     async def start(self) -> RebuildProgress:
-        """Begin one, unless one goes on: then that one."""
+        """Begin a rebuild, unless one is running; return the running one."""
         now = await self.read()
         if now is None or now.has_ended:
             await self._store.call("DEL", MEMORY_REBUILD_LATER)
@@ -83,7 +83,7 @@ class Rebuilds:
         return now
 
     async def claim(self, who: str) -> bool:
-        """Be the one who goes on with it, for `LEASE_S`; repeated, for as long again."""
+        """Claim the rebuild for `LEASE_S`, or renew the claim. Whether this archiver has it."""
         wait_ms = round(LEASE_S * 1000)
         if await self._store.call("SET", MEMORY_REBUILD_LEASE, who, "NX", "PX", wait_ms) is not None:
             return True
@@ -93,24 +93,24 @@ class Rebuilds:
         return True
 
     async def leave(self, who: str) -> None:
-        """Let another one go on with it."""
+        """Release the claim, so that another archiver can continue."""
         if await self._is_mine(who):
             await self._store.call("DEL", MEMORY_REBUILD_LEASE)
 
     async def keep(self, progress: RebuildProgress, who: str) -> bool:
-        """Keep how far it is; whether this is still the one who goes on with it. What is done twice does no harm."""
+        """Store the progress; whether this archiver still has the claim. Work that is done twice does no harm."""
         if not await self._is_mine(who):
             return False
         await self._keep(progress)
         return True
 
     async def put_off(self, actor: str) -> None:
-        """Come to this task once more, when all others are there."""
+        """Put a task off until all others are written."""
         await self._store.call("SADD", MEMORY_REBUILD_LATER, actor)
         await self._store.call("EXPIRE", MEMORY_REBUILD_LATER, REBUILD_TTL_S)
 
     async def later(self) -> list[str]:
-        """The tasks that were put off."""
+        """Return the tasks that were put off."""
         return sorted(name.decode() for name in await self._store.call("SMEMBERS", MEMORY_REBUILD_LATER))
 
     async def _is_mine(self, who: str) -> bool:
@@ -126,7 +126,7 @@ class Rebuilds:
 
 
 def progress_in(kept: Mapping[str, str]) -> RebuildProgress | None:
-    """The rebuild that a hash says. Pure."""
+    """Return the rebuild that a hash describes. Pure."""
     if "id" not in kept or "stage" not in kept:
         return None
     numbers = {

@@ -1,4 +1,4 @@
-"""What a person states outside of any task, kept like a task's record, so that its anchor opens it. Pure."""
+"""Statements that people make outside of any task, stored like a task's record, so that anchors open them. Pure."""
 
 import json
 from hashlib import sha256
@@ -9,27 +9,26 @@ from pentad.contracts.events import TaskUsage
 from pentad.contracts.ids import ANY_SHARD, milliseconds, shard_in, task_id
 from pentad.contracts.records import Task, TaskRecord
 from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode, NodeKind, Support
-from pentad.shared.graph.merging import merged_edges, merged_nodes
-from pentad.shared.graph.node_ids import node_id
+from pentad.shared.graph.merging import merged_edges, merged_nodes, node_id
 from pentad.shared.owners import Owner
 from pentad.shared.segments.anchors import anchor_text
-from pentad.shared.segments.segmenting import segments_of
+from pentad.shared.segments.segment import segments_of
 
-STATED = "memory"
-"""Stands as session and instruction of a statement."""
-_GOAL = 500
+STATEMENT_LABEL = "memory"
+"""Session and instruction of a statement's record."""
+_GOAL_CHARS = 500
 _NODE, _EDGE, _TOLD_AT = "node", "edge", "told_at"
-"""Names of the materials of a statement's record: what was added with it, and when last, in ms."""
+"""Names of materials of a statement's record: what was added with it, and when last, in ms."""
 _NODES: TypeAdapter[MemoryNode] = TypeAdapter(MemoryNode)
 _EDGES: TypeAdapter[MemoryEdge] = TypeAdapter(MemoryEdge)
 _IMPORTANCE = 0.5
-"""Of a node whose record does not say it: what a person who gives no figure means."""
+"""Importance of a node whose record does not say it."""
 _NOTE = "note-"
-"""Begins the name of a statement; tasks of conversations have digits and letters up to f."""
+"""Prefix of a statement's name; names of other tasks have digits and letters up to f."""
 
 
 def statement_id(shard: int, owner: Owner, about: str, text: str) -> str:
-    """A task's id: the same for the same statement, so that one that is made again is kept once.
+    """Return the task id of a statement: equal for equal statements, so that a repeated one is stored once.
 
     ``about``: the node or edge that it is for.
     """
@@ -38,19 +37,19 @@ def statement_id(shard: int, owner: Owner, about: str, text: str) -> str:
 
 
 def is_statement(task: str) -> bool:
-    """Whether a task's id is that of a statement; no task of a conversation has such a one."""
+    """Whether a task id is that of a statement; no task of a conversation has such an id."""
     return f"-{_NOTE}" in task
 
 
 def statement(name: str, owner: Owner, text: str, at: str, kept_at: str | None = None) -> TaskRecord:
-    """The record of a statement. ``at``: when it was made, in RFC 3339; ``kept_at``: when it was kept; None: then."""
+    """Return the record of a statement made at ``at`` and stored at ``kept_at`` (RFC 3339); None: at the same time."""
     task = Task(
         task_id=name,
-        session_id=STATED,
+        session_id=STATEMENT_LABEL,
         user_id=owner.user,
         status="completed",
-        goal=text[:_GOAL],
-        instruction=STATED,
+        goal=text[:_GOAL_CHARS],
+        instruction=STATEMENT_LABEL,
         created_at=at,
         updated_at=kept_at or at,
         archived_at=kept_at or at,
@@ -63,21 +62,24 @@ def statement(name: str, owner: Owner, text: str, at: str, kept_at: str | None =
 
 
 def supports_of(record: TaskRecord) -> tuple[Support, ...]:
-    """What rests on all of a statement rests on these."""
+    """Return the supports of what rests on all of a statement."""
     name, at = record.task.task_id, milliseconds(record.task.created_at)
     segments = segments_of(record.tenant_id, name, record.messages)
     return tuple(Support(anchor_text(segment.anchor), name, segment.holder, at) for segment in segments)
 
 
 def episode_about(at: str) -> str:
-    """What a statement is for that was said elsewhere, see `statement_id`. ``at``: when, in RFC 3339."""
+    """Return what a statement is about that repeats something said elsewhere, at this time (RFC 3339).
+
+    See `statement_id`.
+    """
     return f"episode {at}"
 
 
 def with_node(record: TaskRecord, node: MemoryNode, at: int) -> TaskRecord:
-    """A statement's record that says which node was added with it. ``at``: when, in ms.
+    """Return a statement's record with the node that was added with it at this time, in ms.
 
-    Of a node that is added again both count, as in the graph.
+    A node that is added again is merged, as in the graph.
     """
     there = _kept_node(record)
     [whole] = merged_nodes([node] if there is None or there.owner != node.owner else [there, node])
@@ -85,16 +87,16 @@ def with_node(record: TaskRecord, node: MemoryNode, at: int) -> TaskRecord:
 
 
 def with_edge(record: TaskRecord, edge: MemoryEdge, at: int) -> TaskRecord:
-    """The same for an edge."""
+    """Return a statement's record with the edge that was added with it at this time, in ms."""
     there = stated_edge(record)
     whole = merged_edges([edge] if there is None else [there, edge])[0]
     return _with(record, {_EDGE: _EDGES.dump_python(whole, mode="json"), _TOLD_AT: at})
 
 
 def stated_node(record: TaskRecord) -> MemoryNode | None:
-    """The node that was added with a statement; None where it was for something else.
+    """Return the node that was added with a statement; None where it was for something else.
 
-    Records of earlier versions do not say it: their ids tell the kind, and what else was told with the node is lost.
+    Records of earlier versions do not have it: their ids tell the kind, and other data of the node is lost.
     """
     kept = _kept_node(record)
     if kept is not None or _EDGE in record.materials:
@@ -109,7 +111,7 @@ def stated_node(record: TaskRecord) -> MemoryNode | None:
 
 
 def stated_edge(record: TaskRecord) -> MemoryEdge | None:
-    """The edge that was added with a statement; None for other statements, and for those of earlier versions."""
+    """Return the edge that was added with a statement; None for other statements, and for those of earlier versions."""
     try:
         return _EDGES.validate_python(record.materials[_EDGE]) if _EDGE in record.materials else None
     except ValidationError:
@@ -117,12 +119,12 @@ def stated_edge(record: TaskRecord) -> MemoryEdge | None:
 
 
 def is_episode(record: TaskRecord) -> bool:
-    """Whether a statement keeps what was said elsewhere: it is remembered as a task is."""
+    """Whether a statement repeats what was said elsewhere: it is remembered as a task is."""
     return _is_about(record, Owner(record.tenant_id, record.task.user_id), episode_about(record.task.created_at))
 
 
 def told_at(record: TaskRecord) -> int:
-    """When what a statement is for was added last, in ms."""
+    """Return when a statement's node or edge was added last, in ms."""
     at = record.materials.get(_TOLD_AT)
     return at if isinstance(at, int) else milliseconds(record.task.created_at)
 

@@ -1,7 +1,7 @@
-"""When something known is true, as it was said: each statement of it begins a time, what contradicts it ends one. Pure.
+"""The times at which a node is true: each statement of it begins a time, each contradiction ends one. Pure.
 
-A time in the world that a statement tells counts; where none is told, it is true from when it was said. What was said
-again after it had been contradicted is true again.
+A time in the world that a statement names counts; without one, it is true from when it was said. What is said again
+after a contradiction is true again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,37 +13,37 @@ from pentad.shared.segments.anchors import anchor_of, segment_id
 from pentad.shared.vectors.points import Detail, Payload
 
 _TRUE, _CONTRADICTED, _RESTS = "true", "contradicted", "rests"
-"""Details of a node's point."""
+"""Names of the details of a node's point."""
 _MOST_SPANS, _MOST_RESTS = 16, 16
-"""The last times, and the newest statements, that are kept beside a point."""
+"""Numbers of times and of statements that are stored with a point, the newest."""
 Span = tuple[int, int | None]
-"""From a moment, and the first at which it is true no more; None: it still is. In ms since the epoch."""
+"""First moment, and the first at which it is no longer true; None: it still is. In ms since the epoch."""
 
 
 @immutable
 class TrueTimes:
-    """Times at which something is true, in their order."""
+    """Times at which something is true, in order."""
 
     spans: tuple[Span, ...]
     contradicted: int | None = None
-    """When that was said first, if ever."""
+    """Time of the first contradiction, if any."""
 
     def at(self, moment: int) -> bool:
-        """Whether it was true then."""
+        """Whether it was true at this moment."""
         return any(begin <= moment and (end is None or moment < end) for begin, end in self.spans)
 
     def over(self, moment: int) -> bool:
-        """Whether it is true no more."""
+        """Whether it is no longer true at this moment."""
         return all(end is not None and end <= moment for _, end in self.spans)
 
     def nearest(self, moment: int) -> Span | None:
-        """The last of its times that had begun then, else the first."""
+        """Return the last time that had begun at this moment, else the first."""
         begun = [span for span in self.spans if span[0] <= moment]
         return begun[-1] if begun else next(iter(self.spans), None)
 
 
 def times_of(node: MemoryNode, contradicted: Iterable[int]) -> TrueTimes:
-    """When a node is true. ``contradicted``: when each statement was made that says it is not."""
+    """Return when a node is true. ``contradicted``: times of the statements that contradict it."""
     ends = sorted(contradicted)
     begin = node.learned_at if node.true_from is None else node.true_from
     if not ends:
@@ -58,7 +58,7 @@ def times_of(node: MemoryNode, contradicted: Iterable[int]) -> TrueTimes:
 
 
 def _spans(said: Sequence[int], ends: Sequence[int]) -> list[Span]:
-    """What is said begins, what contradicts ends; of both in one moment the end counts."""
+    """Return spans: statements begin them, contradictions end them; in the same moment the end counts."""
     spans: list[Span] = []
     begun: int | None = None
     for at, is_end in sorted([(at, False) for at in said] + [(at, True) for at in ends]):
@@ -71,7 +71,7 @@ def _spans(said: Sequence[int], ends: Sequence[int]) -> list[Span]:
 
 
 def details_of(node: MemoryNode, times: TrueTimes) -> dict[str, Detail]:
-    """What a node's point keeps for `times_kept` and `untrue_among`. Raises ``BadAnchorError``."""
+    """Return the details of a node's point for `times_kept` and `untrue_among`. Raises ``BadAnchorError``."""
     newest = sorted(node.supports, key=lambda each: (each.at, each.anchor))[-_MOST_RESTS:]
     rests = dict.fromkeys(segment_id(node.owner.tenant, anchor_of(each.anchor)) for each in newest)
     told: dict[str, Detail] = {_RESTS: " ".join(rests)}
@@ -79,23 +79,23 @@ def details_of(node: MemoryNode, times: TrueTimes) -> dict[str, Detail]:
 
 
 def times_told(node: MemoryNode, times: TrueTimes) -> dict[str, Detail]:
-    """The times alone; that it is true since it was learned is not said."""
+    """Return the detail of the times; none where it is true since it was learned."""
     if times.spans == ((node.learned_at, None),):
         return {}
     return {_TRUE: " ".join(f"{begin}-{'' if end is None else end}" for begin, end in times.spans)}
 
 
 def times_kept(kept: Payload) -> TrueTimes:
-    """What the point of a node says; one of an earlier version does not say it: true since it was learned."""
+    """Return the times in the point of a node; a point without any is true since it was learned."""
     told, contradicted = kept.details.get(_TRUE), kept.details.get(_CONTRADICTED)
     spans = ((kept.at, None),) if told is None else tuple(_span(each) for each in str(told).split())
     return TrueTimes(spans, contradicted if isinstance(contradicted, int) else None)
 
 
 def untrue_among(found: Mapping[str, Payload], now_ms: int, as_of: int | None) -> frozenset[str]:
-    """Which of the points that were found do not count: what is true no more, or was not at the time ``as_of``.
+    """Return the found points that do not count: nodes that are no longer true, or were not at the time ``as_of``.
 
-    So does a statement of which nothing that is found has stayed true, since something else was said later.
+    A statement does not count either when all nodes that rest on it are untrue because of a later contradiction.
     """
     known = {name: kept for name, kept in found.items() if kept.kind == NODE_KIND}
     moment = now_ms if as_of is None else as_of

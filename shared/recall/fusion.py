@@ -1,55 +1,110 @@
-"""Five searches become one order: each score is brought to 0..1 and weighted, then what is known of a segment is added.
+"""Fusion of five searches into one ranking: scores are scaled to 0..1, weighted and summed with facts of a segment.
 
-Only what the searches gave back is known: what one of them did not find counts nothing for it. A dense score counts
-from the least that its search found, since all texts are somewhat alike; a sparse one from 0, which is no word shared.
+A segment that a search did not find gets nothing from that search. A dense score counts from the lowest score that its
+search found, since all texts are somewhat alike; a sparse score counts from 0, which means that no word is shared.
+
+The weights are few and round on purpose. They were chosen on two halves of conversations and on documents, because
+other people's memories have other shapes (docs/decisions/0022).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from operator import attrgetter
 
 from pentad.shared.immutable import immutable
-from pentad.shared.recall.part_weights import PartWeights
+from pentad.shared.recall.indexed_segments import SegmentFacts
 from pentad.shared.recall.questions import ReadQuestion
-from pentad.shared.recall.written import SegmentFacts
+
+_HASHING_PREFIX = "simple-"
+"""Prefix of the names of embedding models that compare letters, not meanings."""
+
+
+@immutable
+class PartWeights:
+    """The weight of each part of a score; a part is 0 to 1."""
+
+    text: float
+    """Weight of the likeness of meaning between the question and the text."""
+    around: float
+    """Weight of the likeness of meaning, the neighbouring segments included."""
+    words: float
+    """Weight of the words shared with the text, by BM25."""
+    around_words: float
+    task: float
+    """Weight of the words shared with the whole task, by BM25."""
+    answers: float
+    """Weight of following a question that is like this one."""
+    speaker: float = 0.5
+    """Weight of being said by somebody whom the question names."""
+    by_user: float = 0.1
+    """Weight of being said by the user, where the question is in the first person."""
+    when: float = 0.3
+    """Weight of saying a time, where the question asks for one."""
+    asks: float = -0.2
+    """Weight of ending with a question; negative, since questions answer nothing."""
+    graph: float = 0.7
+    """Weight of sharing a rare name with one of the best hits."""
+    recency: float = 0.05
+    importance: float = 0.03
+    found_each: int = 200
+    """Number of hits that each search is asked for."""
+
+
+MEANING_WEIGHTS = PartWeights(text=0.5, around=0.2, words=0.2, around_words=0.3, task=0.3, answers=0.2)
+LETTERS_WEIGHTS = PartWeights(text=0.1, around=0.0, words=0.4, around_words=0.3, task=0.3, answers=0.3, found_each=100)
+"""Weights for the embedding without a model: words find, and its vectors forgive misspellings."""
+WORDS_WEIGHTS = replace(LETTERS_WEIGHTS, text=0.0)
+"""Weights for the embedding without a model when its vectors are not searched, which takes as long as two searches for
+words."""
+
+
+def weights_for(model: str, hurried: bool = False) -> PartWeights:
+    """Return the weights for vectors of an embedding model.
+
+    ``hurried`` leaves out a search that takes long and counts little.
+    """
+    if not model.startswith(_HASHING_PREFIX):
+        return MEANING_WEIGHTS
+    return WORDS_WEIGHTS if hurried else LETTERS_WEIGHTS
+
 
 _SCORE, _ID = attrgetter("score"), attrgetter("id")
 _HALF_LIFE_MS = 30 * 86_400_000
-"""After so long, having been said lately counts half."""
+"""Age at which the weight of recency is halved."""
 
 Scores = Mapping[str, float]
-"""What a search found: scores by id, as the store gives them."""
+"""Scores of a search by id, as the store gives them."""
 
 
 @immutable
 class FoundSegments:
-    """What the searches found."""
+    """The hits of the searches."""
 
     text: Scores
-    """Dense: the cosine with the question's vector."""
+    """Cosines with the question's vector."""
     around: Scores
     words: Scores
-    """Sparse: BM25."""
+    """BM25 scores of the words of the text."""
     around_words: Scores
     tasks: Scores
-    """Sparse, of the points that stand for tasks: by the task's id."""
+    """BM25 scores of the points that stand for tasks, by task id."""
     graph: Scores = field(default_factory=dict)
-    """0 to 1: how strongly each segment is connected to the best hits, see `name_paths`."""
+    """Strength of each segment's connection to the best hits, 0 to 1; see `name_paths`."""
 
     def with_graph(self, graph: Scores) -> "FoundSegments":
-        """The same, and what the best hits led to."""
+        """Return these hits with what the names in the best hits led to."""
         return FoundSegments(self.text, self.around, self.words, self.around_words, self.tasks, graph)
 
 
 @immutable
 class RankedSegment:
-    """A segment with its score and what that is made of."""
+    """A segment with its score and the parts of the score."""
 
     id: str
     score: float
-    """0 to 1: its parts together, as a share of the most there could be."""
+    """Sum of the parts as a share of the highest possible sum, 0 to 1."""
     parts: Mapping[str, float]
-    """Each part with its weight, by the names of `PartWeights`; what was not found and does not apply is absent."""
+    """Weighted parts of the score, by the names of `PartWeights`; parts that do not apply are absent."""
     also: tuple[str, ...] = ()
     """Anchors of other places where the same owner says the same words."""
 
@@ -62,18 +117,19 @@ def fused(
     now_ms: int,
     before: Sequence[RankedSegment] = (),
 ) -> list[RankedSegment]:
-    """The segments that were found, the best first. ``facts``: of each; what has none is left out.
+    """Return the segments that were found, the best first.
 
-    ``now_ms``: what recency counts from, in ms since the epoch. ``before``: the same found without the graph: what the
-    graph does not lead to is taken from there.
+    ``facts`` has the facts of each segment; a segment without facts is left out. ``now_ms`` is the time from which
+    recency counts, in ms since the epoch. ``before`` is the ranking without the graph: segments that the graph does not
+    lead to are taken from there.
     """
     ranked = [each for each in before if each.id not in found.graph and each.id in facts]
-    text, words, tasks = _from_least(found.text), _from_zero(found.words), _from_zero(found.tasks)
+    text, words, tasks = _scaled_from_lowest(found.text), _scaled_from_zero(found.words), _scaled_from_zero(found.tasks)
     searched = (
         ("text", weights.text, text),
-        ("around", weights.around, _from_least(found.around)),
+        ("around", weights.around, _scaled_from_lowest(found.around)),
         ("words", weights.words, words),
-        ("around_words", weights.around_words, _from_zero(found.around_words)),
+        ("around_words", weights.around_words, _scaled_from_zero(found.around_words)),
         ("graph", weights.graph, found.graph),
     )
     done, found_parts = {each.id for each in ranked}, dict[str, dict[str, float]]()
@@ -81,7 +137,7 @@ def fused(
         for name, score in scores.items():
             if name not in done:
                 found_parts.setdefault(name, {})[part] = weight * score
-    most = most_of(question, weights)
+    most = highest_sum(question, weights)
     for name, parts in found_parts.items():
         known = facts.get(name)
         if known is None:
@@ -91,17 +147,17 @@ def fused(
         if known.asked_before is not None:
             like = (text.get(known.asked_before, 0.0) + words.get(known.asked_before, 0.0)) / 2
             parts["answers"] = weights.answers * like
-        _add_known(parts, known, question, weights, now_ms)
+        _add_fact_parts(parts, known, question, weights, now_ms)
         ranked.append(RankedSegment(name, min(1.0, max(0.0, sum(parts.values()) / most)), parts))
     ranked.sort(key=_ID)
     ranked.sort(key=_SCORE, reverse=True)
     return ranked
 
 
-def _add_known(
+def _add_fact_parts(
     parts: dict[str, float], facts: SegmentFacts, question: ReadQuestion, weights: PartWeights, now_ms: int
 ) -> None:
-    """The parts that no search has to find."""
+    """Add the parts of a score that come from facts, not from a search."""
     if facts.speaker in question.speakers:
         parts["speaker"] = weights.speaker
     if facts.by_user and question.of_user:
@@ -116,21 +172,21 @@ def _add_known(
         parts["recency"] = weights.recency * 0.5 ** (max(0, now_ms - facts.at_ms) / _HALF_LIFE_MS)
 
 
-def most_of(question: ReadQuestion, weights: PartWeights) -> float:
-    """The most that all parts of this question can be together."""
+def highest_sum(question: ReadQuestion, weights: PartWeights) -> float:
+    """Return the highest sum that the parts of a score can have for this question."""
     said = weights.text + weights.around + weights.words + weights.around_words + weights.task + weights.answers
     known = weights.graph + weights.importance + weights.recency
     asked = weights.speaker * bool(question.speakers) + weights.by_user * question.of_user
     return said + known + asked + weights.when * question.when
 
 
-def _from_least(scores: Scores) -> Scores:
+def _scaled_from_lowest(scores: Scores) -> Scores:
     least, largest = min(scores.values(), default=0.0), max(scores.values(), default=0.0)
     if largest <= least:
         return dict.fromkeys(scores, 1.0)
     return {name: (score - least) / (largest - least) for name, score in scores.items()}
 
 
-def _from_zero(scores: Scores) -> Scores:
+def _scaled_from_zero(scores: Scores) -> Scores:
     largest = max(scores.values(), default=0.0)
     return {name: max(0.0, score) / largest for name, score in scores.items()} if largest > 0 else {}

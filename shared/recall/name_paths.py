@@ -1,49 +1,48 @@
-"""One step from the best hits to what speaks of the same rare names: how a question with two hops finds its second.
+"""Follows rare names from the best hits to other segments, so that a question with two hops finds its second.
 
-Two calls, with a look-up between them that the graph store or an index of names answers: `names_to_follow` says which
-names to look up, `connected` what the segments found there are worth. A name that many speak of leads everywhere, so it
-is not followed.
+`names_to_follow` says which names to look up, `connected` how strongly the segments found there are connected. Between
+the two calls the caller looks the names up. A name that many segments mention leads everywhere and is not followed.
 """
 
 from collections.abc import Mapping, Sequence
 from math import log2
 
 from pentad.shared.recall.fusion import RankedSegment
+from pentad.shared.recall.indexed_segments import SegmentFacts
 from pentad.shared.recall.questions import ReadQuestion
-from pentad.shared.recall.written import SegmentFacts
 
 MOST_MENTIONS = 20
-"""A name that more segments mention is not rare. Look up one more than these, to know."""
-_SEEDS = 5
-"""How many of the best hits are followed."""
-_NEAR = 0.6
-"""A hit with less than this share of the best one's score is not."""
+"""Segments that may mention a name which still counts as rare. Look up one more than these, to know."""
+_MAX_SEEDS = 5
+"""Number of the best hits whose names are followed."""
+_SEED_SCORE_SHARE = 0.6
+"""Share of the best score that a hit needs for its names to be followed."""
 _NAMES_EACH = 8
-"""Names of one hit, the first."""
+"""Number of names of one hit that are followed, the first."""
 
 NamesOfSeeds = Mapping[str, Mapping[str, float]]
-"""A name, and the hits that mention it with their scores as shares of the best."""
+"""The hits that mention each name, with their scores as shares of the best score."""
 
 
 def names_to_follow(
     question: ReadQuestion, ranked: Sequence[RankedSegment], facts: Mapping[str, SegmentFacts]
 ) -> NamesOfSeeds:
-    """The names in the best hits that the question does not say itself, at most 40. ``ranked``: the best first."""
+    """Return the names in the best hits that the question does not say itself, at most 40. ``ranked``: best first."""
     following: dict[str, dict[str, float]] = {}
     best = ranked[0].score if ranked else 0.0
     if not best:
         return following
-    for seed in ranked[:_SEEDS]:
-        if seed.score >= _NEAR * best:
+    for seed in ranked[:_MAX_SEEDS]:
+        if seed.score >= _SEED_SCORE_SHARE * best:
             for name in _new_names(question, facts[seed.id]):
                 following.setdefault(name, {})[seed.id] = seed.score / best
     return following
 
 
 def connected(following: NamesOfSeeds, mentions: Mapping[str, Sequence[str]]) -> dict[str, float]:
-    """How strongly segments are connected to the hits, 0 to 1: for `FoundSegments.graph`.
+    """Return how strongly segments are connected to the best hits, 0 to 1: for `FoundSegments.graph`.
 
-    ``mentions``: for each name the ids of segments that mention it, surely or perhaps; the rarer, the more it counts.
+    ``mentions`` has for each name the ids of the segments that mention it, surely or perhaps; a rarer name counts more.
     """
     scores: dict[str, float] = {}
     for name, seeds in following.items():

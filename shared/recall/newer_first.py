@@ -1,7 +1,7 @@
-"""Who says a thing again with another value means the newer one: of two statements of one thing it comes first. Pure.
+"""Moves a newer statement of the same thing directly before the older one. Pure.
 
-Recency counts little in a score, and nothing between what was said seconds apart, so statements that are found about
-equally well are compared: those that say the same but for a part of their words are taken for statements of one thing.
+Recency counts little in a score, and nothing between statements made seconds apart. So statements that are found about
+equally well are compared: those that differ only in a part of their words are taken for statements of one thing.
 """
 
 import re
@@ -11,30 +11,31 @@ from typing import TypeVar
 
 from pentad.shared.immutable import immutable
 from pentad.shared.recall.fusion import RankedSegment
+from pentad.shared.recall.indexed_segments import SegmentFacts
 from pentad.shared.recall.terms import terms_of
-from pentad.shared.recall.written import SegmentFacts
 
 T = TypeVar("T")
 
 _WORD = re.compile(r"\w+")
-_LOOKED_AT = 40
-"""The best, of which statements are compared."""
-_LEAST_SCORE = 0.85
-"""A newer statement has at least this share of the older one's score, else it is about something else."""
-_LEAST_SHARED = 0.5
-"""Two statements of one thing share at least this part of the shorter one's words that say what it is about."""
-_LEAST_ALIKE = 0.6
-"""Or one of those, and this part of all its words: "the meeting is on Tuesday at nine", "on Wednesday at ten"."""
-_MOST_LONGER = 2.5
-"""A statement with so many times the other's words says something else besides."""
+_MAX_COMPARED = 40
+"""Number of the best hits that are compared."""
+_MIN_SCORE_SHARE = 0.85
+"""Share of the older statement's score that a newer one needs; with less it is about something else."""
+_MIN_SHARED_TERMS = 0.5
+"""Share of the shorter statement's content words that two statements of one thing have in common."""
+_MIN_SHARED_WORDS = 0.6
+"""Share of all words that is enough where one content word is shared: "the meeting is on Tuesday at nine", "on
+Wednesday at ten"."""
+_MAX_LENGTH_RATIO = 2.5
+"""How many times longer a statement of the same thing may be; a longer one says something else besides."""
 _MOST_CHARS = 400
-"""A longer text says more than one thing."""
+"""Characters of a statement; a longer text says more than one thing."""
 
 
 @immutable
 class _Statement:
     words: frozenset[int]
-    """Those that say what it is about."""
+    """Content words."""
     every_word: frozenset[str]
     at_ms: int
     by_user: bool
@@ -43,12 +44,12 @@ class _Statement:
 def newer_first(
     ranked: Sequence[RankedSegment], facts: Mapping[str, SegmentFacts], texts: Mapping[str, str], most: float
 ) -> list[RankedSegment]:
-    """The order with a newer statement directly before the older one of the same thing, and with its score.
+    """Return the ranking with a newer statement directly before the older one of the same thing, and with its score.
 
-    ``facts`` and ``texts``: by id. ``most``: what a score of 1 is in its parts.
+    ``facts`` and ``texts`` are by id. ``most`` is the sum of parts that makes a score of 1.
     """
     order = list(ranked)
-    near = order[:_LOOKED_AT]
+    near = order[:_MAX_COMPARED]
     known = {each.id: _statement(facts[each.id], texts[each.id]) for each in near if each.id in facts}
     place = 0
     while place < len(near):
@@ -61,11 +62,11 @@ def newer_first(
         if newest is not None:
             near.insert(place, _raised(near.pop(newest), older.score, most))
         place += 1
-    return near + order[_LOOKED_AT:]
+    return near + order[_MAX_COMPARED:]
 
 
 def _statement(facts: SegmentFacts, text: str) -> _Statement | None:
-    """None of what states nothing that could be stated anew: a question, a long text, one without a time."""
+    """Return the statement that a text makes; None for a question, a long text, and one without a time."""
     if facts.asks or not facts.at_ms or len(text) > _MOST_CHARS:
         return None
     return _Statement(frozenset(terms_of(text)), frozenset(_WORD.findall(text.casefold())), facts.at_ms, facts.by_user)
@@ -73,16 +74,18 @@ def _statement(facts: SegmentFacts, text: str) -> _Statement | None:
 
 def _replaces(newer: RankedSegment, older: RankedSegment, known: Mapping[str, _Statement | None]) -> bool:
     new, old = known.get(newer.id), known.get(older.id)
-    if new is None or old is None or new.at_ms <= old.at_ms or newer.score < _LEAST_SCORE * older.score:
+    if new is None or old is None or new.at_ms <= old.at_ms or newer.score < _MIN_SCORE_SHARE * older.score:
         return False
     if old.by_user and not new.by_user:  # an answer repeats what it was told, perhaps before the newer statement
         return False
     if new.words == old.words or not new.words & old.words:
         return False
     sizes = sorted((len(new.words), len(old.words)))
-    if sizes[1] > _MOST_LONGER * sizes[0]:
+    if sizes[1] > _MAX_LENGTH_RATIO * sizes[0]:
         return False
-    return _share(new.words, old.words) >= _LEAST_SHARED or _share(new.every_word, old.every_word) >= _LEAST_ALIKE
+    return (
+        _share(new.words, old.words) >= _MIN_SHARED_TERMS or _share(new.every_word, old.every_word) >= _MIN_SHARED_WORDS
+    )
 
 
 def _share(words: frozenset[T], others: frozenset[T]) -> float:

@@ -1,7 +1,7 @@
-"""Names in a text: what leads from one memory to another that speaks of the same person, place or work.
+"""Proper names in a text: they lead from one memory to another about the same person, place or work.
 
-English names are known by their capital letters, Chinese ones where they are marked: 《红楼梦》. No model is asked.
-What this misses is not followed, and a name that is not rare is not followed either (see `name_paths`).
+English names are recognised by their capital letters, Chinese ones where they are marked: 《红楼梦》. No model is
+asked. A name that is missed here is not followed, and neither is one that is not rare (see `name_paths`).
 """
 
 import re
@@ -13,12 +13,12 @@ from pentad.shared.digests.wording import WIDE
 from pentad.shared.immutable import immutable
 
 MOST_NAMES = 32
-"""Of one text, the first."""
-_LONGEST = 64
-"""Characters of a name."""
+"""Number of names of one text that are kept, the first."""
+_MAX_NAME_CHARS = 64
+"""Characters of a name that count."""
 _MOST_CHARS = 4_096
 _PIECE = re.compile(
-    rf"[《「『](?P<marked>[^《》「」『』\n]{{2,{_LONGEST}}})[》」』]"
+    rf"[《「『](?P<marked>[^《》「」『』\n]{{2,{_MAX_NAME_CHARS}}})[》」』]"
     rf"|(?P<word>[^\W_{WIDE}](?:[^\W_{WIDE}]|[&'’-](?=[^\W_{WIDE}]))*)(?P<end>[.!?:])?|(?P<gap>[^\w\s]|\n)"
 )
 _POSSESSIVE = re.compile(r"['’]s$")
@@ -33,24 +33,24 @@ _NO_NAMES = frozenset(
     whether which while who whom whose why will with would wow yeah yes yet you you're your
     """.split()
 )
-"""Words that a sentence begins with and that are no names."""
+"""Words that begin sentences and are not names."""
 
 
 @immutable
 class NamesInText:
-    """The names in a text, folded, each once, in order."""
+    """The names in a text, case-folded, each once, in order."""
 
     sure: tuple[str, ...]
     perhaps: tuple[str, ...]
-    """Words that may have their capital letter from the one sentence they begin: found by, but not followed."""
+    """Words that may be capitalised only because they begin a sentence: they are found by, but not followed."""
 
 
 def names_of(text: str) -> NamesInText:
-    """The names in a text; at most `MOST_NAMES` in all."""
+    """Return the names in a text, at most `MOST_NAMES`."""
     found: Counter[str] = Counter()
     opening: set[str] = set()
     for name, opens_sentence in _runs(unicodedata.normalize("NFKC", text[:_MOST_CHARS])):
-        folded = name.casefold()[:_LONGEST]
+        folded = name.casefold()[:_MAX_NAME_CHARS]
         found[folded] += 1
         if opens_sentence and " " not in folded:
             opening.add(folded)
@@ -60,7 +60,7 @@ def names_of(text: str) -> NamesInText:
 
 
 def _runs(text: str) -> Iterator[tuple[str, bool]]:
-    """Words with capital letters that stand together, and whether they begin a sentence."""
+    """Yield capitalised words that stand together, and whether they begin a sentence."""
     run: list[str] = []
     opens, begins = True, True
     for piece in _PIECE.finditer(text):

@@ -1,6 +1,6 @@
-"""What a question asks of memory: its words without the names of who talks, whom it asks about, and whether for a time.
+"""Questions to the memory: their words without the participants' names, whom they ask about, and whether for a time.
 
-A participant's name stands in all that is said to and by them, so it says little as a word; as a speaker it says much.
+A participant's name occurs in all that is said to and by them, so it says little as a word; as a speaker it says much.
 """
 
 import re
@@ -9,43 +9,45 @@ from functools import lru_cache
 
 from pentad.shared.digests.wording import WIDE
 from pentad.shared.immutable import immutable
-from pentad.shared.recall.lexical import SparseTerms, asked_terms
-from pentad.shared.recall.segment_cues import asks_when
-from pentad.shared.recall.terms import terms_of
+from pentad.shared.recall.cues import asks_when
+from pentad.shared.recall.terms import SparseTerms, asked_terms, terms_of
 
 MOST_CHARS = 2_000
-"""Of a question, the first are read."""
+"""Characters of a question that are read."""
 MOST_TERMS = 128
-"""Different words of a question."""
+"""Number of different words of a question that count."""
 MOST_PARTICIPANTS = 64
 _LONGEST_NAME = 64
 _ROLES = frozenset({"user", "assistant", "tool", "system"})
-"""What transcripts call speakers without a name: in a question these are words."""
+"""Names that transcripts give to speakers without a name: in a question they are ordinary words."""
 _FIRST_PERSON = re.compile(r"\b(?:i|me|my|mine|myself)\b|我|咱|俺", re.IGNORECASE)
 _LETTER = rf"[^\W_{WIDE}]"
 
 
 @immutable
 class ReadQuestion:
-    """A question as recall sees it."""
+    """A question, parsed for searching."""
 
     text: str
-    """Without the names of participants: what is embedded."""
+    """The question without the names of participants; this text is embedded."""
     terms: SparseTerms
-    """What the three sparse searches are asked."""
+    """Terms of the three sparse searches."""
     speakers: frozenset[str]
-    """The participants it names."""
+    """Participants that the question names."""
     of_user: bool
-    """It is asked in the first person: the user's own words count more."""
+    """Whether it is asked in the first person: then the user's own words count more."""
     when: bool
-    """It asks for a time."""
+    """Whether it asks for a time."""
     words: frozenset[str]
-    """What it says, folded: a name in it leads nowhere new."""
+    """Words of the question, case-folded: a name among them leads nowhere new."""
 
 
 def read_question(question: str, participants: Iterable[str] = ()) -> ReadQuestion:
-    """Read a question. ``participants``: who has spoken in the memories that are searched, at most `MOST_PARTICIPANTS`
-    are looked for; a participant is also known by the first word of the name."""
+    """Parse a question.
+
+    ``participants`` have spoken in the memories that are searched; at most `MOST_PARTICIPANTS` are looked for, also by
+    the first word of their names.
+    """
     given = question[:MOST_CHARS]
     named = {alias: speaker for speaker in _named(participants) for alias in _aliases(speaker)}
     pattern = _pattern(tuple(sorted(named, key=lambda alias: (-len(alias), alias))))
@@ -76,6 +78,6 @@ def _aliases(speaker: str) -> set[str]:
 
 @lru_cache(maxsize=256)
 def _pattern(aliases: tuple[str, ...]) -> re.Pattern[str]:
-    """Any of these names as a word of its own, with the 's of a possessive."""
+    """Return a pattern of these names as whole words, with the 's of a possessive."""
     names = "|".join(map(re.escape, aliases))
     return re.compile(rf"(?<!{_LETTER})({names})(?:['’]s)?(?!{_LETTER})", re.IGNORECASE)

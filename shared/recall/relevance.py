@@ -1,7 +1,8 @@
-"""Which of the memories that were found are about a question: a search has always a best one, whatever it is asked.
+"""Decides which memories are about a question: a search always has a best hit, whatever it is asked.
 
-A question that says nothing of what is known finds memories that share its common words, so its words count by how rare
-they are among what was found. One of the best has to say enough of them; then those that compare with it are about it.
+A question about something unknown finds memories that share its common words. So each word counts by how rare it is
+among the memories that were found. One of the best memories must contain enough of the question's words; then those
+with a comparable score are about it.
 """
 
 from collections.abc import Sequence
@@ -10,37 +11,37 @@ from math import log
 from pentad.shared.digests.wording import clean, words_of
 from pentad.shared.recall.terms import terms_of
 
-_BEST = 10
-"""How many of the best are asked whether the question is about what is known."""
-_ENOUGH = 0.25
-"""Share of the question's words, weighed, that one of them has to say."""
-_FEW = 20
-"""Among fewer memories than these, a word that two of three have is not common yet."""
-_COMPARES = 0.5
-"""Share of the best score that a memory has to have."""
+_MAX_ASKED = 10
+"""Number of the best memories of which one must contain enough of the question's words."""
+_MIN_WORD_SHARE = 0.25
+"""Share of the question's weighted words that one of the best memories must contain."""
+_MIN_ASSUMED_MEMORIES = 20
+"""Number of memories that is assumed at least: among fewer, a word that two of three have is not common yet."""
+_MIN_SCORE_SHARE = 0.5
+"""Share of the best score that a memory needs."""
 
 
 def has_subject(text: str) -> bool:
-    """Whether it names anything that a memory could be about: a greeting, thanks, "go on" do not."""
+    """Whether a text names anything that a memory could be about: a greeting, thanks or "go on" does not."""
     return bool(words_of(clean(text)))
 
 
 def about(question: str, texts: Sequence[str], scores: Sequence[float]) -> list[int]:
-    """Places of the memories that are about the question, in their order.
+    """Return the positions of the memories that are about the question, in their order.
 
-    ``texts``, ``scores``: of the memories that were found, the best first.
+    ``texts`` and ``scores`` are those of the memories that were found, the best first.
     """
     asked = frozenset(terms_of(question))
     said = [asked.intersection(terms_of(text)) for text in texts]
-    number = max(len(said), _FEW)
+    number = max(len(said), _MIN_ASSUMED_MEMORIES)
     rare = {term: _rarity(sum(term in words for words in said), number) for term in asked}
-    enough = _ENOUGH * sum(rare.values())
-    if not enough or max((sum(map(rare.__getitem__, words)) for words in said[:_BEST]), default=0.0) < enough:
+    enough = _MIN_WORD_SHARE * sum(rare.values())
+    if not enough or max((sum(map(rare.__getitem__, words)) for words in said[:_MAX_ASKED]), default=0.0) < enough:
         return []
-    least = _COMPARES * scores[0]
+    least = _MIN_SCORE_SHARE * scores[0]
     return [place for place, score in enumerate(scores) if score >= least]
 
 
 def _rarity(having: int, number: int) -> float:
-    """As BM25 weighs a word that so many have of a number."""
+    """Return the weight that BM25 gives to a word which ``having`` of ``number`` texts contain."""
     return log(1 + (number - having + 0.5) / (having + 0.5))

@@ -1,16 +1,24 @@
-"""The words of a text as numbers of 32 bits: what sparse vectors are made of, in a segment and in a question."""
+"""The words of a text as numbers: what the sparse vectors of segments and questions are made of. Pure.
+
+BM25 is computed in two halves: a segment keeps the part of each term, and the store adds how rare the term is. The
+store's part is ``ln(1 + (N - n + 0.5) / (n + 0.5))``, with N points of which n have the term. The mean length is fixed,
+since that of a growing memory is not known when a segment is written.
+"""
 
 import re
 import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from hashlib import sha256
 from zlib import crc32
 
 from pentad.shared.digests.wording import WIDE
 
 MOST_CHARS = 4_096
-"""Of a text, the first are read; a segment with its neighbours is shorter."""
-_PIECE = re.compile(rf"([{WIDE}]+)|([^\W_{WIDE}]+)")
-_LONGEST = 32
+"""Characters of a text that are read; a segment with its neighbours is shorter."""
+_TOKEN = re.compile(rf"([{WIDE}]+)|([^\W_{WIDE}]+)")
+_MAX_WORD_LETTERS = 32
 """Letters of a word that count, so that no text fills the cache with long ones."""
 _FUNCTION_WORDS = frozenset(
     """
@@ -19,21 +27,21 @@ _FUNCTION_WORDS = frozenset(
     when where which who whom whose why will with would you your
     """.split()
 )
-"""English words that say nothing of what a text is about."""
+"""English words that say nothing about the subject of a text."""
 
 
 def terms_of(text: str) -> list[int]:
-    """The words of a text in order, each as often as it occurs, English ones by their stems.
+    """Return the terms of a text in order, each as often as it occurs; English words are stemmed.
 
     Chinese and Japanese put no spaces between words: pairs of characters stand for them.
     """
     found: list[int] = []
     folded = unicodedata.normalize("NFKC", text[:MOST_CHARS]).casefold()[:MOST_CHARS]
-    for wide, word in _PIECE.findall(folded):
+    for wide, word in _TOKEN.findall(folded):
         if wide:
             found.extend(map(_hashed, _pairs(wide)))
         elif word not in _FUNCTION_WORDS:
-            found.append(_hashed(_stem(word[:_LONGEST])))
+            found.append(_hashed(_stem(word[:_MAX_WORD_LETTERS])))
     return found
 
 
@@ -55,3 +63,41 @@ def _stem(word: str) -> str:
 @lru_cache(maxsize=65_536)
 def _hashed(word: str) -> int:
     return crc32(word.encode("utf-8", "replace"))
+
+
+MOST_TERMS = 2_048
+"""Number of different terms of one point; the most frequent are kept."""
+MEAN_WORDS, MEAN_AROUND, MEAN_TASK = 30, 90, 300
+"""Assumed mean number of terms of a segment, of a segment with its neighbours, and of a task."""
+_K1 = 1.2
+_B = 0.5
+"""Length normalisation of BM25; less than for documents, because segments have similar lengths."""
+
+SparseTerms = dict[int, float]
+"""A sparse vector: the weights of terms, which are 32-bit numbers."""
+
+
+def indexed_terms(terms: Sequence[int], mean: int) -> SparseTerms:
+    """Return the stored half of BM25 for a text. ``mean`` is the mean length of such texts, in terms."""
+    saturation = _K1 * (1 - _B + _B * len(terms) / mean)
+    counted = Counter(terms).most_common(MOST_TERMS)
+    return {term: count * (_K1 + 1) / (count + saturation) for term, count in counted}
+
+
+def asked_terms(terms: Iterable[int]) -> SparseTerms:
+    """Return the sparse vector of a question: each term counts once."""
+    return dict.fromkeys(terms, 1.0)
+
+
+_WORD = re.compile(r"\w+")
+_DIGEST_CHARS = 16
+
+
+def words_digest(text: str) -> str:
+    """Return a digest that is equal for the same words in the same order; '' for a text without any.
+
+    Case, punctuation, spaces and character width do not matter. No word is left out: "at nine" and "at ten", "I like
+    it" and "I do not like it" have different digests.
+    """
+    words = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    return sha256(" ".join(words).encode("utf-8", "replace")).hexdigest()[:_DIGEST_CHARS] if words else ""

@@ -15,24 +15,25 @@ from pentad.contracts.records import Anchor
 from pentad.shared.errors import PentadError
 
 MOST_CHARS = 512
-"""Of an anchor as a string."""
+"""Characters of an anchor as a string."""
 _VERSION = "a1"
 _FIELDS = tuple(Anchor.model_fields)
 
 
 class BadAnchorError(PentadError):
-    """This is no anchor, or it points at nothing that is there. Never again; the text says what to do."""
+    """The text is not an anchor, or it points at nothing that exists. Retrying does not help; the message says what to
+    do."""
 
 
 def anchor_text(anchor: Anchor) -> str:
-    """The anchor as clients get it, at most `MOST_CHARS` characters of ``A-Z a-z 0-9 _ - .``."""
+    """Return the anchor as clients get it, at most `MOST_CHARS` characters of ``A-Z a-z 0-9 _ - .``."""
     values = [getattr(anchor, name) for name in _FIELDS]
     packed = json.dumps(values, ensure_ascii=True, separators=(",", ":")).encode()
     return f"{_VERSION}.{base64.urlsafe_b64encode(packed).decode().rstrip('=')}"
 
 
 def anchor_of(text: str) -> Anchor:
-    """The anchor that a string stands for. Raises `BadAnchorError`."""
+    """Return the anchor that a string stands for. Raises `BadAnchorError`."""
     version, dot, packed = text[: MOST_CHARS + 1].partition(".")
     if len(text) > MOST_CHARS or not dot:
         raise BadAnchorError("this is no anchor: copy the `anchor` of a memory hit as it is")
@@ -48,24 +49,24 @@ def anchor_of(text: str) -> Anchor:
 
 
 def quote_digest(quote: str) -> str:
-    """What an anchor keeps of the characters that it points at."""
+    """Return the digest of the quoted text that an anchor contains."""
     return sha256(quote.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def segment_id(tenant: str, anchor: Anchor) -> str:
-    """A UUID made from the place alone (version 8 of RFC 9562): archiving again gives the same."""
+    """Return a segment's UUID (version 8 of RFC 9562), made from its position: archiving again gives the same."""
     place = f"{tenant}/{anchor.task_id}/{anchor.position}/{anchor.part}/{anchor.segment}"
     return uuid_of(sha256(place.encode()).hexdigest())
 
 
 def task_point_id(tenant: str, task_id: str, holder: str | None = None) -> str:
-    """The id of the point that stands for what was said in a task and belongs to this holder, or is shared by all."""
+    """Return the id of the point that stands for what one holder said in a task; None: what all users share."""
     place = f"{tenant}/{task_id}" if holder is None else f"{tenant}/{task_id}/{holder}"
     return uuid_of(sha256(place.encode()).hexdigest())
 
 
 def uuid_of(digest: str) -> str:
-    """A UUID (version 8 of RFC 9562) from the first digits of a digest in hexadecimal."""
+    """Return a UUID (version 8 of RFC 9562) made from the first digits of a hexadecimal digest."""
     return f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-a{digest[17:20]}-{digest[20:32]}"
 
 

@@ -1,8 +1,8 @@
-"""What was said in a task and may be remembered: the texts of its transcript, one after the other.
+"""The passages of a transcript: the texts that may be remembered, in order, with who said each.
 
-Left out are system prompts, what a person moved to another task, every message with an ``origin`` (what repeats the
-session, what asks for an answer again, what quotes memory), and calls of the tools that quote memory. What cannot be
-read is left out too, and keeps its place.
+Left out are system prompts, messages that a person moved to another task, every message with an ``origin`` (repeats of
+the session, requests to answer again, quotes from memory), and calls of the tools that quote memory. Messages that
+cannot be read are left out too; they keep their position.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,31 +15,44 @@ from pentad.shared.actors.transcript import left_out
 from pentad.shared.immutable import immutable
 from pentad.shared.owners import session_holder
 
+Message = Mapping[str, Any]
+
+
+def owned(messages: Sequence[Message], user: str) -> Sequence[Message]:
+    """Return the messages with the user who said each; ``user`` began the task.
+
+    Transcripts without any user id are taken to be their beginner's.
+    """
+    said = [message for message in messages if message.get("role") == "user"]
+    if not user or any(message.get("user_id") or message.get("memory_session") for message in said):
+        return messages
+    return [{**message, "user_id": user} if message.get("role") == "user" else message for message in messages]
+
 
 @immutable
 class Passage:
-    """One text of a message: what it says, or one of its tool calls."""
+    """One text of a message: its content, or one of its tool calls."""
 
     position: int
-    """Index in the transcript."""
+    """Index of the message in the transcript."""
     part: int
-    """0 for what the message says, n for its n-th tool call."""
+    """Number of the text: 0 for the message's content, n for its n-th tool call."""
     type: SegmentType
     text: str
     at: str
-    """RFC 3339; empty where it is not known."""
+    """Time in RFC 3339; empty where it is not known."""
     step: int
-    """The step that said it, else the last one before it, 0 for none."""
+    """Number of the step that said it, else of the last step before it; 0 for none."""
     speaker: str
-    """The message's ``name``, else who the user is, else its role."""
+    """The message's ``name``, else its user id, else its role."""
     holder: str | None
-    """Whose turn it is (`Owner.holder`)."""
+    """Holder of the turn (`Owner.holder`)."""
 
 
 def passages_of(messages: Sequence[Mapping[str, Any]], begin: int = 0) -> Iterator[Passage]:
-    """The texts in their order, from the message at ``begin`` on. ``messages``: the transcript as a record has it.
+    """Yield the passages in order, from the message at ``begin`` on. ``messages``: the transcript as records have it.
 
-    Nothing of a passage depends on messages behind it, but for one that says that it was moved away.
+    A passage depends on no later message, except one that says that it was moved away.
     """
     gone = left_out(messages)
     step, holder = 0, None
@@ -57,7 +70,7 @@ def passages_of(messages: Sequence[Mapping[str, Any]], begin: int = 0) -> Iterat
 
 
 def holder_of(message: Mapping[str, Any]) -> str | None:
-    """Whose is what a user says, and what is done about it: the user's who is named, else the session's.
+    """Return the holder of a user's message and of what is done about it: the user who is named, else the session.
 
     None: all users of the tenant share it.
     """

@@ -22,23 +22,23 @@ from pentad.shared.passing_failures import passes, want_of_room
 from pentad.shared.private_files import sync_folder
 
 ALIASES = "aliases.json"
-_PART, _ASIDE = ".part", ".damaged"
+_PARTIAL_SUFFIX, _DAMAGED_SUFFIX = ".part", ".damaged"
 
 
 class EdgeFolder:
-    """Files alone; nothing here knows qdrant-edge."""
+    """Reads and writes the folder's own files; it knows nothing of qdrant-edge."""
 
     def __init__(self, path: Path, lock: int | None = None) -> None:
-        """``lock``: of a parent that has it open, as this process has inherited it."""
+        """``lock`` is the open lock file of a parent process, as this process has inherited it."""
         self._path, self._lock = path, lock
 
     @property
     def lock(self) -> int | None:
-        """The open file that is locked, which a child may inherit; None while it is closed."""
+        """Descriptor of the locked file, which a child may inherit; None while it is closed."""
         return self._lock
 
     def open(self) -> None:
-        """Be the one process that uses it. Raises ``MemoryTakenError`` while another does. Safe to call twice."""
+        """Lock the folder. Raises ``MemoryTakenError`` while another process has it. Safe to call twice."""
         if self._lock is not None:
             return
         try:
@@ -56,60 +56,62 @@ class EdgeFolder:
             ) from None
         self._lock = handle
         with contextlib.suppress(OSError):  # what is left of a collection takes room, and harms nobody
-            for left in self._path.glob(f"*{_PART}"):
+            for left in self._path.glob(f"*{_PARTIAL_SUFFIX}"):
                 shutil.rmtree(left, ignore_errors=True)
 
     def close(self) -> None:
-        """Let another process have it. Safe to call twice."""
+        """Release the lock, so that another process can have the folder. Safe to call twice."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     def check_room(self) -> None:
-        """Raises ``MemoryOutageError`` while the disk has no room for a write: what is written there through memory
-        maps would end the process instead of failing."""
-        with _reached(self._path):
+        """Raise ``MemoryOutageError`` while the disk has no room for a write.
+
+        qdrant-edge writes through memory maps: without room, that would end the process instead of failing.
+        """
+        with _outage_if_passing(self._path):
             wanting = want_of_room(self._path)
         if wanting is not None:
             raise MemoryOutageError(wanting)
 
     def names(self) -> list[str]:
-        """Of the collections that are there."""
-        with _reached(self._path):
+        """Return the names of the collections."""
+        with _outage_if_passing(self._path):
             made = [folder for folder in self._path.iterdir() if (folder / "collection.json").exists()]
-        return sorted(folder.name for folder in made if _whole(folder))
+        return sorted(folder.name for folder in made if _is_complete(folder))
 
     def parts(self) -> list[str]:
-        """What can be damaged, and set aside, by itself: the aliases, and each collection."""
-        with _reached(self._path):
-            folders = [folder.name for folder in self._path.iterdir() if folder.is_dir() and _whole(folder)]
+        """Return the parts that can be damaged, and set aside, separately: the aliases, and each collection."""
+        with _outage_if_passing(self._path):
+            folders = [folder.name for folder in self._path.iterdir() if folder.is_dir() and _is_complete(folder)]
         return [ALIASES, *sorted(folders)]
 
     def lacks_dimension(self, name: str) -> bool:
-        """Whether there is a folder of a collection that does not say its dimension."""
+        """Whether a collection has a folder that does not say its dimension."""
         return (self._path / name).is_dir() and self.dimensions(name) is None
 
     def set_aside(self, part: str) -> str:
-        """Rename a part, which is not there any more then; returns what it is called now.
+        """Rename a part, which no longer exists then; return its new name.
 
         At most one of each part is kept so: raises ``MemoryDamagedError`` while an earlier one is there.
         """
-        there, aside = self._path / part, self._path / f"{part}{_ASIDE}"
+        there, aside = self._path / part, self._path / f"{part}{_DAMAGED_SUFFIX}"
         if aside.exists():
             raise MemoryDamagedError(
                 f"{there} cannot be read, and {aside}, which was set aside earlier, is kept: move or remove {aside}, "
                 "and the rebuild goes on"
             )
-        with _reached(there):
+        with _outage_if_passing(there):
             there.rename(aside)
             sync_folder(str(self._path))
         return str(aside)
 
     def dimensions(self, name: str) -> int | None:
-        """Of a collection; None when there is none."""
+        """Return the dimension of a collection; None when there is no such collection."""
         said = self._path / name / "collection.json"
         try:
-            with _reached(said):
+            with _outage_if_passing(said):
                 return int(json.loads(said.read_text())["dimensions"])
         except FileNotFoundError:
             return None
@@ -117,38 +119,38 @@ class EdgeFolder:
             raise MemoryDamagedError(f"{said} cannot be read: {error}") from None
 
     def shard(self, name: str) -> Path:
-        """Where the collection's points are."""
+        """Return the folder with the collection's points."""
         return self._path / name / "shard"
 
     def begin(self, name: str, dimensions: int) -> Path:
-        """A place to make a shard in; nobody sees the collection before `finish`."""
-        part = self._path / f"{name}{_PART}"
-        with _reached(part):
+        """Return a folder to make a shard in; the collection is not visible before `finish`."""
+        part = self._path / f"{name}{_PARTIAL_SUFFIX}"
+        with _outage_if_passing(part):
             shutil.rmtree(part, ignore_errors=True)
             (part / "shard").mkdir(parents=True)
             _write(part / "collection.json", {"dimensions": dimensions})
         return part / "shard"
 
     def finish(self, name: str) -> None:
-        """The collection is there from now on."""
-        with _reached(self._path):
-            (self._path / f"{name}{_PART}").rename(self._path / name)
+        """Make the collection visible."""
+        with _outage_if_passing(self._path):
+            (self._path / f"{name}{_PARTIAL_SUFFIX}").rename(self._path / name)
             sync_folder(str(self._path))
 
     def remove(self, name: str) -> None:
-        """The collection is gone from now on, with its aliases."""
+        """Remove the collection and its aliases."""
         self._write_aliases({a: n for a, n in self.aliases().items() if n != name})
-        part = self._path / f"{name}{_PART}"
+        part = self._path / f"{name}{_PARTIAL_SUFFIX}"
         shutil.rmtree(part, ignore_errors=True)
-        with contextlib.suppress(FileNotFoundError), _reached(part):
+        with contextlib.suppress(FileNotFoundError), _outage_if_passing(part):
             (self._path / name).rename(part)
         shutil.rmtree(part, ignore_errors=True)
 
     def aliases(self) -> dict[str, str]:
-        """Which name each alias means."""
+        """Return the name that each alias stands for."""
         said = self._path / ALIASES
         try:
-            with _reached(said):
+            with _outage_if_passing(said):
                 return {str(alias): str(name) for alias, name in json.loads(said.read_text()).items()}
         except FileNotFoundError:
             return {}
@@ -156,19 +158,19 @@ class EdgeFolder:
             raise MemoryDamagedError(f"{said} cannot be read: {error}") from None
 
     def switch(self, alias: str, name: str) -> None:
-        """Let an alias mean a name, whatever it meant before."""
+        """Point an alias to a name, whatever it pointed to before."""
         self._write_aliases({**self.aliases(), alias: name})
 
     def _write_aliases(self, aliases: dict[str, str]) -> None:
         fresh = self._path / "aliases.json.new"
-        with _reached(fresh):
+        with _outage_if_passing(fresh):
             _write(fresh, aliases)
             fresh.replace(self._path / ALIASES)
             sync_folder(str(self._path))
 
 
 def _write(file: Path, said: object) -> None:
-    """On the disk before it counts: half a file would be damage."""
+    """Write and sync a file before it is used: half a file would be damage."""
     with file.open("w") as written:
         json.dump(said, written)
         written.flush()
@@ -176,8 +178,8 @@ def _write(file: Path, said: object) -> None:
 
 
 @contextlib.contextmanager
-def _reached(place: Path) -> Iterator[None]:
-    """What waiting can heal is an outage; other errors go on as they are."""
+def _outage_if_passing(place: Path) -> Iterator[None]:
+    """Turn errors that can pass, such as a full disk, into ``MemoryOutageError``; raise others as they are."""
     try:
         yield
     except OSError as error:
@@ -186,5 +188,5 @@ def _reached(place: Path) -> Iterator[None]:
         raise MemoryOutageError(f"the memory at {place} cannot be used: {error}") from None
 
 
-def _whole(folder: Path) -> bool:
-    return not folder.name.endswith((_PART, _ASIDE))
+def _is_complete(folder: Path) -> bool:
+    return not folder.name.endswith((_PARTIAL_SUFFIX, _DAMAGED_SUFFIX))

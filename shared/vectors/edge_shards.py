@@ -8,49 +8,48 @@ import qdrant_edge as edge
 
 from pentad.shared.errors import MemoryDamagedError, MemoryOutageError, MemoryRefusedError
 from pentad.shared.passing_failures import tells_passing
-from pentad.shared.vectors import edge_words as words
+from pentad.shared.vectors import edge_requests as requests
 from pentad.shared.vectors.edge_folder import ALIASES, EdgeFolder
-from pentad.shared.vectors.edge_owners import PresentOwners
-from pentad.shared.vectors.kept_payloads import KeptPayloads
+from pentad.shared.vectors.edge_requests import PresentOwners
 from pentad.shared.vectors.limits import MOST_TENANTS, check_lengths, check_queries, check_tenants
-from pentad.shared.vectors.ordering import ordered
-from pentad.shared.vectors.points import Collection, Hit, KeptPoint, Payload, Point, PointPage
+from pentad.shared.vectors.payload_cache import PayloadCache
+from pentad.shared.vectors.points import Collection, Hit, KeptPoint, Payload, Point, PointPage, in_rank_order
 from pentad.shared.vectors.selection import Selection, VectorQuery
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_AT_ONCE = 32
+_POINTS_PER_UPSERT = 32
 """Points of one call: qdrant-edge holds Python's lock while it works, 0.1 ms for each, and everything else waits."""
-_UNFLUSHED = 4096
-"""Points that are written to the log alone; at most so many are read from it, at 0.2 ms each, when it is opened after a
-kill. To flush them takes a tenth of a second."""
-_READ_AT_ONCE = 256
-"""Points that are read together to see whether they can be."""
-_PANIC = "PanicException"
-"""What qdrant-edge raises where it finds its own files to be impossible."""
-_ABOUT_FILES = "Service runtime error"
-"""How its errors begin that are not about what it was asked."""
+_MAX_UNFLUSHED_POINTS = 4096
+"""Points that are in the write-ahead log alone. When the shard is opened after a kill, they are read at 0.2 ms each;
+flushing them takes a tenth of a second."""
+_POINTS_PER_READ = 256
+"""Points of one read that checks whether they are readable."""
+_PANIC_NAME = "PanicException"
+"""Name of the exception that qdrant-edge raises where its own files are inconsistent."""
+_FILE_ERROR_PREFIX = "Service runtime error"
+"""Beginning of qdrant-edge's errors that are about its files, not about the request."""
 
 
 class EdgeShards:
-    """What `EmbeddedVectors` promises, within one process and one thread. Opens itself at the first use."""
+    """The port `EmbeddedVectors` without async, for one process and one thread. It opens itself at the first use."""
 
     def __init__(self, path: Path, lock: int | None = None) -> None:
         """``lock``: see `EdgeFolder`."""
         self._folder = EdgeFolder(path, lock)
         self._shards: dict[str, edge.EdgeShard] = {}
-        self._payloads: dict[str, KeptPayloads] = {}
+        self._payloads: dict[str, PayloadCache] = {}
         self._owners: dict[str, PresentOwners] = {}
         self._unflushed: dict[str, int] = {}
         self._dimensions: dict[str, int | None] = {}
 
     def open(self) -> None:
-        """Take the folder. Raises ``MemoryTakenError`` while another process has it."""
+        """Lock the folder. Raises ``MemoryTakenError`` while another process has it."""
         self._folder.open()
 
     def close(self) -> None:
-        """Write everything down and let the folder go."""
+        """Write everything to disk and release the folder."""
         for name in list(self._shards):
             self._let_go(name)
         self._dimensions.clear()
@@ -97,9 +96,9 @@ class EdgeShards:
         self._folder.check_room()
         self._kept(name).forget(point.id for point in points)
         self._present(name).add(point.payload.owner for point in points)
-        for begin in range(0, len(points), _AT_ONCE):
-            part = points[begin : begin + _AT_ONCE]
-            self._tried(name, self._shard(name).update, words.upsert(part))
+        for begin in range(0, len(points), _POINTS_PER_UPSERT):
+            part = points[begin : begin + _POINTS_PER_UPSERT]
+            self._tried(name, self._shard(name).update, requests.upsert(part))
         self._flush_now_and_then(name, len(points))
 
     def search(self, collection: str, queries: Sequence[VectorQuery]) -> list[list[Hit]]:
@@ -107,12 +106,12 @@ class EdgeShards:
         check_queries(queries, self._length(name))
         if not queries:
             return []
-        found = self._tried(name, self._shard(name).query_batch, words.batch(queries, self._present(name)))
-        scored = [words.scores(points) for points in found]
+        found = self._tried(name, self._shard(name).query_batch, requests.query_batch(queries, self._present(name)))
+        scored = [requests.scores(points) for points in found]
         ids = dict.fromkeys(point for scores in scored for point in scores)
         payloads = self._kept(name).of(ids, lambda missing: self._read(name, missing))
         return [
-            ordered(
+            in_rank_order(
                 Hit(point, score, payloads[point])
                 for point, score in scores.items()
                 if point in payloads and query.selection.means(payloads[point].owner)
@@ -122,16 +121,18 @@ class EdgeShards:
 
     def scroll(self, collection: str, selection: Selection, limit: int, cursor: str | None) -> PointPage:
         name = self._name(collection)
-        request = edge.ScrollRequest(offset=cursor, limit=limit, filter=words.where(selection), with_payload=True)
+        request = edge.ScrollRequest(
+            offset=cursor, limit=limit, filter=requests.selection_filter(selection), with_payload=True
+        )
         records, after = self._tried(name, self._shard(name).scroll, request)
-        return PointPage(words.kept(records), None if after is None else str(after))
+        return PointPage(requests.decoded_points(records), None if after is None else str(after))
 
     def get(self, collection: str, selection: Selection) -> list[KeptPoint]:
         return self.scroll(collection, selection, max(1, len(selection.ids or ())), None).points
 
     def count(self, collection: str, selection: Selection) -> int:
         name = self._name(collection)
-        request = edge.CountRequest(exact=True, filter=words.where(selection))
+        request = edge.CountRequest(exact=True, filter=requests.selection_filter(selection))
         return self._tried(name, self._shard(name).count, request)
 
     def tenants(self, collection: str) -> list[str]:
@@ -144,7 +145,7 @@ class EdgeShards:
         name = self._name(collection)
         self._folder.check_room()
         self._kept(name).forget_all()
-        self._tried(name, self._shard(name).update, words.delete(selection))
+        self._tried(name, self._shard(name).update, requests.delete(selection))
         self._flush_now_and_then(name, 1)
 
     def parts(self) -> list[str]:
@@ -163,8 +164,8 @@ class EdgeShards:
         shard = self._shard(part)
         if cursor is None:
             self._tried(part, shard.facet, edge.FacetRequest("tenant", limit=1, exact=True))
-            self._tried(part, shard.query_batch, words.of_all(dimensions))
-        request = edge.ScrollRequest(offset=cursor, limit=_READ_AT_ONCE, with_payload=True)
+            self._tried(part, shard.query_batch, requests.probe_of_all(dimensions))
+        request = edge.ScrollRequest(offset=cursor, limit=_POINTS_PER_READ, with_payload=True)
         records, after = self._tried(part, shard.scroll, request)
         bare = [str(record.id) for record in records if not record.payload]
         if bare:
@@ -177,7 +178,7 @@ class EdgeShards:
         return self._folder.set_aside(part)
 
     def _name(self, collection: str) -> str:
-        """What a name or an alias means; a name goes before."""
+        """Return the name that a name or an alias means; names have precedence."""
         self.open()
         if collection in self._shards or self._folder.dimensions(collection) is not None:
             return collection
@@ -192,7 +193,7 @@ class EdgeShards:
             try:
                 shard = self._shards[name] = edge.EdgeShard.load(str(self._folder.shard(name)))
             except BaseException as error:
-                if not _of_library(error):
+                if not _is_from_qdrant_edge(error):
                     raise
                 self._folder.check_room()  # what a full disk does to it is told in many words
                 kind = MemoryOutageError if tells_passing(error) else MemoryDamagedError
@@ -200,7 +201,7 @@ class EdgeShards:
         return shard
 
     def _let_go(self, name: str) -> None:
-        """Close a collection, and know nothing of it: it is opened again at its next use."""
+        """Close a collection and drop what is cached of it: it is opened again at its next use."""
         shard = self._shards.pop(name, None)
         for known in (self._payloads, self._owners, self._dimensions, self._unflushed):
             known.pop(name, None)
@@ -208,15 +209,15 @@ class EdgeShards:
             try:
                 shard.close()
             except BaseException as error:  # its log has what is not written down
-                if not _of_library(error):
+                if not _is_from_qdrant_edge(error):
                     raise
 
     def _tried(self, name: str, work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
-        """Do it; qdrant-edge raises plain exceptions, and what may be wrong with the input was looked at before."""
+        """Call qdrant-edge, and raise our errors for its plain exceptions. The input was checked before."""
         try:
             return work(*given, **named)
         except BaseException as error:
-            if not _of_library(error):
+            if not _is_from_qdrant_edge(error):
                 raise
             if not isinstance(error, Exception):  # what has panicked may have left it locked
                 self._let_go(name)
@@ -226,13 +227,13 @@ class EdgeShards:
             raise MemoryOutageError(f"the embedded memory of vectors fails: {error}") from None
 
     def _length(self, name: str) -> int | None:
-        """Of the collection's dense vectors: read from its file once."""
+        """Return the dimension of a collection, which is read from its file once."""
         if name not in self._dimensions:
             self._dimensions[name] = self._folder.dimensions(name)
         return self._dimensions[name]
 
-    def _kept(self, name: str) -> KeptPayloads:
-        return self._payloads.setdefault(name, KeptPayloads())
+    def _kept(self, name: str) -> PayloadCache:
+        return self._payloads.setdefault(name, PayloadCache())
 
     def _present(self, name: str) -> PresentOwners:
         if name not in self._owners:
@@ -248,33 +249,35 @@ class EdgeShards:
 
     def _read(self, name: str, ids: list[str]) -> dict[str, Payload]:
         records = self._tried(
-            name, self._shard(name).retrieve, words.point_ids(ids), with_payload=True, with_vector=False
+            name, self._shard(name).retrieve, requests.point_ids(ids), with_payload=True, with_vector=False
         )
-        return {point.id: point.payload for point in words.kept(records)}
+        return {point.id: point.payload for point in requests.decoded_points(records)}
 
     def _make(self, name: str, dimensions: int) -> None:
         place = self._folder.begin(name, dimensions)
-        shard = self._tried(name, edge.EdgeShard.create, str(place), words.config(dimensions))
-        for index in words.indexes():
+        shard = self._tried(name, edge.EdgeShard.create, str(place), requests.config(dimensions))
+        for index in requests.indexes():
             self._tried(name, shard.update, index)
         shard.close()
         self._folder.finish(name)
 
     def _flush_now_and_then(self, name: str, written: int) -> None:
         self._unflushed[name] = self._unflushed.get(name, 0) + written
-        if self._unflushed[name] >= _UNFLUSHED:
+        if self._unflushed[name] >= _MAX_UNFLUSHED_POINTS:
             self._tried(name, self._shard(name).flush)
             self._unflushed[name] = 0
 
 
-def _of_library(error: BaseException) -> bool:
-    """Whether qdrant-edge has raised it: its panics, which damaged files lead to, are no ``Exception``."""
-    return isinstance(error, Exception) or type(error).__name__ == _PANIC
+def _is_from_qdrant_edge(error: BaseException) -> bool:
+    """Whether qdrant-edge raised this error: its panics, which damaged files cause, are no ``Exception``."""
+    return isinstance(error, Exception) or type(error).__name__ == _PANIC_NAME
 
 
 def _tells_damage(error: BaseException) -> bool:
-    """Whether it is about what lies on the disk, and not about the machine, or what was asked."""
-    return not tells_passing(error) and (type(error).__name__ == _PANIC or str(error).startswith(_ABOUT_FILES))
+    """Whether an error is about the files on disk, not about the machine or the request."""
+    return not tells_passing(error) and (
+        type(error).__name__ == _PANIC_NAME or str(error).startswith(_FILE_ERROR_PREFIX)
+    )
 
 
 def _unknown(name: str) -> MemoryRefusedError:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pentad.shared.errors import MemoryOutageError, SettingsError
-from pentad.shared.vectors.checked import CheckedVectors
+from pentad.shared.vectors.checked_vectors import CheckedVectors
 
 if TYPE_CHECKING:
     from pentad.shared.vectors.edge_shards import EdgeShards
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MOST_WAITING = 256
-"""Calls that wait for the thread; more are told to come later."""
+"""Calls that wait for the thread; more are refused until later."""
 
 
 class EdgeVectors(CheckedVectors):
-    """A folder that one process uses: `Vectors` without a server. Nothing is opened before the first use.
+    """The port `Vectors` without a server: a folder that one process uses. It is opened at the first use.
 
-    For a process that does nothing else meanwhile, as tests and evaluations do: qdrant-edge holds Python's lock. An
-    archiver has it in a child process (`pentad.shared.memory.child_vectors`).
+    It suits a process that does nothing else meanwhile, such as tests and evaluations, because qdrant-edge holds
+    Python's lock. An archiver has the store in a child process (`pentad.shared.memory.child_vectors`).
 
-    Searches look at every point that the selection lets through: fit for some 200,000 points of a tenant. A killed
-    process loses nothing that was awaited; a power cut may take what the operating system had not written yet.
+    Searches look at every point that the selection lets through, which suits some 200,000 points of a tenant. A killed
+    process loses no write that was awaited; a power cut may lose what the operating system had not written yet.
     """
 
     def __init__(self, folder: Path, timeout_s: float = 10.0) -> None:
@@ -37,11 +37,11 @@ class EdgeVectors(CheckedVectors):
         self._waiting = 0
 
     async def open(self) -> None:
-        """Take the folder. Raises ``MemoryTakenError`` while another process has it: try again, or go without."""
+        """Lock the folder. Raises ``MemoryTakenError`` while another process has it: try again, or go without."""
         await self._do(lambda shards: shards.open())
 
     async def aclose(self) -> None:
-        """Finish what was begun, write everything down and let the folder go."""
+        """Finish pending calls, write everything to disk and release the folder."""
         thread, self._thread = self._thread, None
         if thread is None:
             return
@@ -50,7 +50,7 @@ class EdgeVectors(CheckedVectors):
         thread.shutdown()
 
     async def parts(self) -> list[str]:
-        """See `EmbeddedVectors`, as of the next two."""
+        """Return the parts, see `EmbeddedVectors`."""
         found: list[str] = await self._call("parts")
         return found
 

@@ -1,4 +1,4 @@
-"""What the stores of vectors take: bounds, and what makes a point, a query or a name unusable. Pure."""
+"""The bounds of the stores of vectors: what makes a point, a query or a name unusable. Pure."""
 
 import json
 import math
@@ -11,37 +11,37 @@ from pentad.shared.vectors.points import Detail, Payload, Point, SparseVector
 from pentad.shared.vectors.selection import DenseQuery, Selection, VectorQuery
 
 MOST_POINTS = 256
-"""Of one upsert."""
+"""Points of one upsert."""
 MOST_QUERIES = 16
-"""Of one search."""
+"""Queries of one search."""
 MOST_HITS = 1000
-"""Of one query, and points of a page."""
+"""Hits of one query, and points of a page."""
 MOST_TENANTS = 100_000
-"""Of a collection whose tenants are asked for."""
+"""Tenants of a collection that can be listed."""
 MOST_PAYLOAD_BYTES = 1 << 16
-"""Of one point, as JSON."""
+"""Bytes of one point's payload, as JSON."""
 _MOST_DIMENSIONS = 4096
 _MOST_TERMS = 8192
-"""Of one sparse vector."""
+"""Terms of one sparse vector."""
 _MOST_NAMED = 1000
 """Values of one condition of a selection."""
-_MOST_WORD = 512
+_MOST_WORD_CHARS = 512
 """Characters of a kind, type, task, session or anchor."""
 _U32 = 1 << 32
 _I64 = 1 << 63
-_LARGEST = 1e30
+_MAX_NUMBER = 1e30
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def check_name(name: str) -> None:
-    """Whether a collection or alias may be called so: it becomes a folder and a part of an address."""
+    """Check the name of a collection or alias: it becomes a folder and a part of an address."""
     if _NAME.fullmatch(name) is None:
         raise MemoryRefusedError(f"{name!r} is no name of a collection: 1 to 100 of A-Z a-z 0-9 _ -")
 
 
 def check_tenants(tenants: Iterable[str]) -> list[str]:
-    """The tenants of a collection, in order. ``tenants``: at most one more than are told."""
+    """Return the tenants of a collection, in order. ``tenants`` may have one more than can be listed."""
     found = sorted(tenants)
     if len(found) > MOST_TENANTS:
         raise MemoryRefusedError(f"the collection has points of more than {MOST_TENANTS} tenants: these are not listed")
@@ -49,13 +49,13 @@ def check_tenants(tenants: Iterable[str]) -> list[str]:
 
 
 def check_dimensions(dimensions: int) -> None:
-    """Whether vectors may be so long."""
+    """Check the length of vectors."""
     if not 1 <= dimensions <= _MOST_DIMENSIONS:
         raise MemoryRefusedError(f"vectors of {dimensions} numbers: 1 to {_MOST_DIMENSIONS} can be kept")
 
 
 def check_points(points: Sequence[Point], dimensions: int | None = None) -> None:
-    """Whether these can be kept together. ``dimensions``: the collection's, where the caller knows it."""
+    """Check points that are written together. ``dimensions``: the collection's, where the caller knows it."""
     if len(points) > MOST_POINTS:
         raise MemoryRefusedError(f"{len(points)} points at once: write {MOST_POINTS} at most, the others after them")
     for point in points:
@@ -69,7 +69,7 @@ def check_points(points: Sequence[Point], dimensions: int | None = None) -> None
 
 
 def check_lengths(points: Sequence[Point], dimensions: int | None) -> None:
-    """Whether a collection with vectors so long takes these, which were checked before they came here."""
+    """Check the lengths of vectors against the collection's; all else was checked before."""
     for point in points:
         for vector in point.dense.values():
             if len(vector) != dimensions:
@@ -77,7 +77,7 @@ def check_lengths(points: Sequence[Point], dimensions: int | None) -> None:
 
 
 def check_queries(queries: Sequence[VectorQuery], dimensions: int | None = None) -> None:
-    """Whether these can be searched for together."""
+    """Check queries that are searched for together."""
     if len(queries) > MOST_QUERIES:
         raise MemoryRefusedError(f"{len(queries)} queries at once: {MOST_QUERIES} at most")
     for query in queries:
@@ -90,13 +90,13 @@ def check_queries(queries: Sequence[VectorQuery], dimensions: int | None = None)
 
 
 def check_limit(limit: int) -> None:
-    """Whether so many may be asked for."""
+    """Check the number of points that are asked for."""
     if not 1 <= limit <= MOST_HITS:
         raise MemoryRefusedError(f"{limit} points asked for: 1 to {MOST_HITS}")
 
 
 def check_selection(selection: Selection) -> None:
-    """Whether a store can be asked for this."""
+    """Check a selection."""
     lists: Iterable[Sequence[str]] = (selection.kinds, selection.types, selection.tasks, selection.sessions)
     for named in (*lists, selection.ids or ()):
         if len(named) > _MOST_NAMED:
@@ -111,14 +111,14 @@ def check_selection(selection: Selection) -> None:
 
 
 def check_selected_ids(selection: Selection) -> None:
-    """Whether this names the points that are to be got."""
+    """Check a selection that must name points by their ids."""
     check_selection(selection)
     if selection.ids is None:
         raise MemoryRefusedError("points are got by their ids: name them, or scroll")
 
 
 def check_id(identifier: str) -> None:
-    """Whether this is a UUID as stores write it."""
+    """Check that an id is a UUID as stores write it."""
     if not isinstance(identifier, str) or _ID.fullmatch(identifier) is None:
         raise MemoryRefusedError(f"{identifier[:64]!r} is no point's id: a UUID, in small letters with hyphens")
 
@@ -137,7 +137,7 @@ def _check_payload(point: Point) -> None:
 
 
 def _is_kept(value: Detail) -> bool:
-    """Whether every store gives this back as it was: finite numbers, whole ones of 64 bits."""
+    """Whether every store returns this value unchanged: finite numbers, integers of 64 bits."""
     return isinstance(value, str) or (isinstance(value, int | float) and math.isfinite(value) and abs(value) < _I64)
 
 
@@ -149,8 +149,8 @@ def _size(kept: Payload, identifier: str) -> int:
 
 
 def _check_word(word: str) -> None:
-    if not 1 <= len(word) <= _MOST_WORD or not word.isprintable():
-        raise MemoryRefusedError(f"{word[:64]!r}: 1 to {_MOST_WORD} printable characters are wanted")
+    if not 1 <= len(word) <= _MOST_WORD_CHARS or not word.isprintable():
+        raise MemoryRefusedError(f"{word[:64]!r}: 1 to {_MOST_WORD_CHARS} printable characters are wanted")
 
 
 def _check_dense(vector: tuple[float, ...], dimensions: int, where: str) -> None:
@@ -174,7 +174,7 @@ def _check_sparse(vector: SparseVector, where: str) -> None:
 
 
 def _check_numbers(numbers: Sequence[float], where: str) -> None:
-    if math.hypot(*numbers) <= _LARGEST:  # of nearly all: then each of them is in bounds, and a number
+    if math.hypot(*numbers) <= _MAX_NUMBER:  # of nearly all: then each of them is in bounds, and a number
         return
-    if not math.isfinite(sum(numbers)) or not -_LARGEST <= min(numbers) <= max(numbers) <= _LARGEST:
+    if not math.isfinite(sum(numbers)) or not -_MAX_NUMBER <= min(numbers) <= max(numbers) <= _MAX_NUMBER:
         raise MemoryRefusedError(f"{where} has a vector with numbers that are none, or are too large")

@@ -1,15 +1,19 @@
-"""The calls of the Qdrant client, one method for each of the port's. Load it at its first use: it loads the client."""
+"""The calls of the Qdrant client, one method for each method of the port.
+
+Import it at its first use only: it loads the client.
+"""
 
 import math
 from collections.abc import Sequence
+from json import JSONDecodeError
 from typing import Any
 
 from qdrant_client import AsyncQdrantClient
 from qdrant_client import models as qdrant
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
-from pentad.shared.errors import MemoryRefusedError, PentadError
-from pentad.shared.vectors import qdrant_failures
-from pentad.shared.vectors import qdrant_words as words
+from pentad.shared.errors import MemoryOutageError, MemoryRefusedError, PentadError
+from pentad.shared.vectors import qdrant_requests as requests
 from pentad.shared.vectors.limits import MOST_TENANTS, check_tenants
 from pentad.shared.vectors.points import Collection, Dense, Hit, KeptPoint, Point, PointPage
 from pentad.shared.vectors.selection import Selection, VectorQuery
@@ -18,7 +22,7 @@ _CONNECTIONS = 64
 
 
 def connected(url: str, api_key: str | None, timeout_s: float) -> AsyncQdrantClient:
-    """A client of this server; nothing is sent yet. ``:memory:`` is the client's own store."""
+    """Return a client of this server; nothing is sent yet. ``:memory:`` is the client's own store."""
     if url.startswith(":"):
         return AsyncQdrantClient(url)
     return AsyncQdrantClient(
@@ -31,7 +35,7 @@ def connected(url: str, api_key: str | None, timeout_s: float) -> AsyncQdrantCli
 
 
 class QdrantCalls:
-    """What `Vectors` promises, on one client, without bounds: the caller keeps those."""
+    """The port `Vectors` on one client, without checks: the caller makes them."""
 
     def __init__(self, client: AsyncQdrantClient, place: str, has_indexes: bool) -> None:
         self._client, self._place, self._has_indexes = client, place, has_indexes
@@ -39,15 +43,15 @@ class QdrantCalls:
     async def prepare(self, name: str, dimensions: int) -> None:
         if not await self._client.collection_exists(name):
             await self._create(name, dimensions)
-        there = _dimensions(await self._client.get_collection(name))
+        there = _dimensions_of(await self._client.get_collection(name))
         if there != dimensions:
             raise MemoryRefusedError(f"the collection {name} has vectors of {there} numbers, not {dimensions}")
         if self._has_indexes:
-            for field, schema in words.indexes().items():
+            for field, schema in requests.indexes().items():
                 await self._client.create_payload_index(name, field, field_schema=schema, wait=True)
 
     async def switch(self, alias: str, name: str) -> None:
-        """Both steps in one request: at no moment does the alias mean nothing."""
+        """Switch an alias in one request: at no moment does it mean nothing."""
         known = (await self._client.get_aliases()).aliases
         made = qdrant.CreateAlias(collection_name=name, alias_name=alias)
         steps: list[Any] = [qdrant.CreateAliasOperation(create_alias=made)]
@@ -59,7 +63,7 @@ class QdrantCalls:
         known = (await self._client.get_aliases()).aliases
         found = []
         for name in sorted(there.name for there in (await self._client.get_collections()).collections):
-            dimensions = _dimensions(await self._client.get_collection(name))
+            dimensions = _dimensions_of(await self._client.get_collection(name))
             aliases = tuple(sorted(a.alias_name for a in known if a.collection_name == name))
             count = (await self._client.count(name, exact=True)).count
             found.append(Collection(name, dimensions, count, aliases))
@@ -69,40 +73,44 @@ class QdrantCalls:
         await self._client.delete_collection(name)
 
     async def upsert(self, collection: str, points: Sequence[Point]) -> None:
-        await self._client.upsert(collection, words.points(points), wait=True)
+        await self._client.upsert(collection, requests.points(points), wait=True)
 
     async def search(self, collection: str, queries: Sequence[VectorQuery]) -> list[list[Hit]]:
-        found = await self._client.query_batch_points(collection, requests=[words.request(query) for query in queries])
-        return [words.hits(response) for response in found]
+        found = await self._client.query_batch_points(
+            collection, requests=[requests.request(query) for query in queries]
+        )
+        return [requests.hits(response) for response in found]
 
     async def scroll(self, collection: str, selection: Selection, limit: int, cursor: str | None) -> PointPage:
-        chosen = words.where(selection)
+        chosen = requests.selection_filter(selection)
         records, after = await self._client.scroll(collection, scroll_filter=chosen, limit=limit, offset=cursor)
-        return PointPage(words.kept(records), None if after is None else str(after))
+        return PointPage(requests.decoded_points(records), None if after is None else str(after))
 
     async def get(self, collection: str, selection: Selection) -> list[KeptPoint]:
         return (await self.scroll(collection, selection, max(1, len(selection.ids or ())), None)).points
 
     async def count(self, collection: str, selection: Selection) -> int:
-        return (await self._client.count(collection, count_filter=words.where(selection), exact=True)).count
+        return (
+            await self._client.count(collection, count_filter=requests.selection_filter(selection), exact=True)
+        ).count
 
     async def tenants(self, collection: str) -> list[str]:
         found = await self._client.facet(collection, "tenant", limit=MOST_TENANTS + 1, exact=True)
         return check_tenants(str(hit.value) for hit in found.hits if hit.count)
 
     async def delete(self, collection: str, selection: Selection) -> None:
-        meant = qdrant.FilterSelector(filter=words.where(selection))
+        meant = qdrant.FilterSelector(filter=requests.selection_filter(selection))
         await self._client.delete(collection, points_selector=meant, wait=True)
 
     async def aclose(self) -> None:
         await self._client.close()
 
     def failure(self, error: Exception) -> PentadError:
-        """Our error for what a call has raised."""
-        return qdrant_failures.failure(error, self._place)
+        """Return our error for what a call raised."""
+        return pentad_error(error, self._place)
 
     async def _create(self, name: str, dimensions: int) -> None:
-        dense, sparse = words.dense_config(dimensions), words.sparse_config()
+        dense, sparse = requests.dense_config(dimensions), requests.sparse_config()
         try:
             await self._client.create_collection(name, vectors_config=dense, sparse_vectors_config=sparse)
         except Exception:
@@ -110,7 +118,42 @@ class QdrantCalls:
                 raise
 
 
-def _dimensions(there: qdrant.CollectionInfo) -> int:
-    """Of a collection's vectors; 0 when it is none of ours."""
+def _dimensions_of(there: qdrant.CollectionInfo) -> int:
+    """Return the dimension of a collection; 0 when Pentad did not make it."""
     vectors = there.config.params.vectors
     return int(getattr(vectors.get(Dense.TEXT.value), "size", 0)) if isinstance(vectors, dict) else 0
+
+
+_MOST_ERROR_CHARS = 300
+"""Characters of the server's own text that an error quotes."""
+_RETRYABLE_STATUSES = frozenset({408, 409, 429})
+_UNAUTHORIZED_STATUSES = frozenset({401, 403})
+
+
+def pentad_error(error: Exception, place: str) -> PentadError:
+    """Return our error for what the client raised. ``place``: the server's address, without secrets."""
+    if isinstance(error, PentadError):
+        return error
+    if isinstance(error, UnexpectedResponse):
+        return _response_error(error, place)
+    if isinstance(error, ResponseHandlingException):
+        return MemoryOutageError(f"Qdrant at {place} cannot be reached: {error.source!r}; check QDRANT_URL")
+    if isinstance(error, JSONDecodeError):
+        return MemoryOutageError(f"what answers at {place} is no Qdrant: check QDRANT_URL")
+    if isinstance(error, ValueError):  # the client itself refuses, as the server would
+        return MemoryRefusedError(f"Qdrant refuses this: {_shortened(str(error))}")
+    return MemoryOutageError(f"Qdrant at {place} fails: {_shortened(repr(error))}")
+
+
+def _response_error(error: UnexpectedResponse, place: str) -> PentadError:
+    status = error.status_code or 0
+    if status in _UNAUTHORIZED_STATUSES:
+        return MemoryOutageError(f"Qdrant at {place} does not accept our key ({status}): check QDRANT_API_KEY")
+    said = f"Qdrant at {place} answered {status}: {_shortened(error.content.decode('utf-8', 'replace'))}"
+    if 400 <= status < 500 and status not in _RETRYABLE_STATUSES:
+        return MemoryRefusedError(said)
+    return MemoryOutageError(f"{said}; try again later")
+
+
+def _shortened(text: str) -> str:
+    return " ".join(text.split())[:_MOST_ERROR_CHARS]

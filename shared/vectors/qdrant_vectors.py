@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pentad.shared.errors import MemoryOutageError, SettingsError
-from pentad.shared.vectors.checked import CheckedVectors
+from pentad.shared.vectors.checked_vectors import CheckedVectors
 from pentad.shared.vectors.points import Hit, Point
 from pentad.shared.vectors.selection import VectorQuery
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from pentad.shared.vectors.qdrant_calls import QdrantCalls
 
 IN_MEMORY = ":memory:"
-"""Instead of a URL: the client's own store in this process, slow and gone with it. For tests."""
+"""URL of the client's own store in this process, for tests: slow, and lost with the process."""
 
 
 class QdrantVectors(CheckedVectors):
-    """A server that any number of processes use: see `Vectors`. The client is loaded and connects at the first use."""
+    """The port `Vectors` for a server that many processes use. The client is loaded and connects at the first use."""
 
     def __init__(self, url: str, api_key: str | None = None, timeout_s: float = 5.0) -> None:
         """``timeout_s`` bounds each call. Raises ``SettingsError`` for what is no address; it is never shown whole."""
@@ -67,7 +67,7 @@ class QdrantVectors(CheckedVectors):
             return self._calls
 
     def _make(self) -> QdrantCalls:
-        """In a thread: to load the client takes more than a second."""
+        """Make the client. Run this in a thread: loading the client takes more than a second."""
         try:
             from pentad.shared.vectors.qdrant_calls import QdrantCalls, connected
         except ImportError as error:
@@ -77,7 +77,7 @@ class QdrantVectors(CheckedVectors):
 
 
 def _place(url: str) -> str:
-    """The address without user, password and query. Raises ``SettingsError``."""
+    """Return the address without user, password and query. Raises ``SettingsError``."""
     try:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:

@@ -1,4 +1,4 @@
-"""Which points are meant. There is none without a tenant."""
+"""Selections of points. Each names a tenant."""
 
 from enum import StrEnum
 
@@ -8,19 +8,19 @@ from pentad.shared.vectors.points import Dense, Sparse, SparseVector
 
 
 class Whose(StrEnum):
-    """Whose points of the tenant are meant."""
+    """Ownership of the selected points within the tenant."""
 
     SEEN = "seen"
-    """What the owner may see: what the tenant shares, and what belongs to the user and the session that he names."""
+    """Points that the owner may see: shared ones, and those of the user and the session that the owner names."""
     OWN = "own"
-    """What the owner holds alone: what the tenant shares where the owner names neither user nor session."""
+    """Points that the owner alone holds; shared ones where the owner names neither user nor session."""
     ALL = "all"
-    """The whole tenant's, whoever's they are: for erasing and counting, never for showing."""
+    """All points of the tenant: for erasing and counting, never for showing."""
 
 
 @immutable
 class Selection:
-    """Points that meet every condition; an empty one is none."""
+    """A selection of points that meet every condition; an empty condition is not checked."""
 
     owner: Owner
     whose: Whose = Whose.SEEN
@@ -29,14 +29,14 @@ class Selection:
     tasks: tuple[str, ...] = ()
     sessions: tuple[str, ...] = ()
     since: int | None = None
-    """The first millisecond that is meant."""
+    """The first millisecond that is selected."""
     until: int | None = None
-    """The first millisecond that is not meant any more."""
+    """The first millisecond that is no longer selected."""
     ids: tuple[str, ...] | None = None
-    """None: whatever their ids; empty: no point at all."""
+    """Ids of the selected points. None: any id; empty: no point."""
 
     def means(self, owner: Owner) -> bool:
-        """Whether points of this owner are among those that are meant."""
+        """Whether the selection includes points of this owner."""
         if owner.tenant != self.owner.tenant:
             return False
         if self.whose is Whose.SEEN:
@@ -46,7 +46,7 @@ class Selection:
 
 @immutable
 class DenseQuery:
-    """The points whose vector of this name is nearest."""
+    """A query for the points whose vector of this name is nearest."""
 
     vector: tuple[float, ...]
     using: Dense
@@ -56,7 +56,7 @@ class DenseQuery:
 
 @immutable
 class SparseQuery:
-    """The points whose terms weigh most; what shares no term is no hit."""
+    """A query for the points whose shared terms weigh most; a point that shares no term is no hit."""
 
     vector: SparseVector
     using: Sparse

@@ -25,9 +25,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from pentad.contracts.records import Anchor, SegmentType
 from pentad.shared import metrics
 from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, NodeKind, Support
-from pentad.shared.graph.node_ids import node_id
+from pentad.shared.graph.merging import node_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
-from pentad.shared.memory.node_points import node_point
+from pentad.shared.memory.nodes import node_point
 from pentad.shared.memory.true_times import times_of
 from pentad.shared.owners import Owner
 from pentad.shared.segments.anchors import anchor_text, quote_digest

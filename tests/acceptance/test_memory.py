@@ -9,7 +9,7 @@ from pentad.client.agent import Agent, connect
 from pentad.contracts.memories import FoundMemory
 from pentad.errors import NotFound
 from pentad.shared.graph.knowledge import NodeKind
-from pentad.shared.graph.node_ids import node_id
+from pentad.shared.graph.merging import node_id
 from pentad.shared.owners import Owner
 from tests.acceptance.test_face import pentad
 from tests.support.processes.up import Up

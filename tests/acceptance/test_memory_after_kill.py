@@ -7,7 +7,7 @@ import pytest
 
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
 from pentad.shared.keys import timers
-from pentad.shared.memory.archiver_vectors import ArchiverVectors
+from pentad.shared.memory.archiver_client import ArchiverVectors
 from pentad.shared.memory.points import SEGMENT_KIND
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store

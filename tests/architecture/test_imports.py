@@ -53,8 +53,8 @@ PLANTED: list[tuple[str, str, set[str]]] = [
         {"gateway", "cycles"},
     ),
     ("services/gateway/newcomer.py", "", {"gateway"}),
-    ("shared/segments/splitting.py", "import pentad.shared.recall.terms", {"shared", "cycles"}),
-    ("shared/recall/lexical.py", "from snowballstemmer import stemmer", {"homes"}),
+    ("shared/segments/segment.py", "import pentad.shared.recall.terms", {"shared", "cycles"}),
+    ("shared/recall/cues.py", "from snowballstemmer import stemmer", {"homes"}),
 ]
 """A file, what is added to it, and the ids of the contracts that it breaks."""
 

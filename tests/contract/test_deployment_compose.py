@@ -10,7 +10,7 @@ import pytest
 
 from pentad.contracts.streams import SERVICES
 from pentad.shared.inbound.arrival import MOST_ENTRY_BYTES
-from pentad.shared.memory.memory_calls import MOST_REPLY_BYTES
+from pentad.shared.memory.remote_calls import MOST_REPLY_BYTES
 from tests.support.documents.manifest_checks import SETTINGS, is_pinned, is_secret
 from tests.support.documents.manifest_links import PORTS
 from tests.support.documents.manifests import ROOT, Document, containers, read_base, read_documents

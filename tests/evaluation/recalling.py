@@ -6,13 +6,12 @@ from collections.abc import Iterable, Sequence
 from pentad.shared.embedder.vectors import Embedded, Requester
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.points import SEGMENT_KIND, cut_task, points_of, sparse, texts_of
-from pentad.shared.memory.searching import MOST_FOUND, MemoryQuestion, MemorySearch
+from pentad.shared.memory.search import MOST_FOUND, MemoryQuestion, MemorySearch
 from pentad.shared.models.embeddings import EmbeddingModel
 from pentad.shared.owners import Owner
 from pentad.shared.recall.questions import read_question
 from pentad.shared.vectors.limits import MOST_POINTS
-from pentad.shared.vectors.naming import collection_name
-from pentad.shared.vectors.points import Dense, Sparse
+from pentad.shared.vectors.points import Dense, Sparse, collection_name
 from pentad.shared.vectors.selection import DenseQuery, Selection, SparseQuery, VectorQuery
 from pentad.shared.vectors.vector_store import Vectors
 from tests.evaluation.conversations import AskedQuestion, RecordedConversation, RecordedTask

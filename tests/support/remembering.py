@@ -6,7 +6,7 @@ from typing import Any
 from pentad.shared.memory.points import cut_task, points_of, texts_of
 from pentad.shared.models.embeddings import HashingEmbedding
 from pentad.shared.vectors.limits import MOST_POINTS
-from pentad.shared.vectors.naming import collection_name
+from pentad.shared.vectors.points import collection_name
 from pentad.shared.vectors.vector_store import Vectors
 
 MODEL = HashingEmbedding()

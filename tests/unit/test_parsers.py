@@ -48,6 +48,7 @@ from pentad.shared.inbound.arrival import read_entry
 from pentad.shared.instructions.schema_check import schema_weight
 from pentad.shared.keys import actor_parts
 from pentad.shared.lenient_json import read_lenient
+from pentad.shared.memory.quotes import tokens_in
 from pentad.shared.models.loose_values import parse_object
 from pentad.shared.models.model_list import read_model_file
 from pentad.shared.models.offline.intents import Before, wishes
@@ -58,14 +59,12 @@ from pentad.shared.models.stated_delay import stated_delay
 from pentad.shared.models.think_tags import ThinkTags
 from pentad.shared.models.too_long import limit_in, room_left, says_too_long
 from pentad.shared.plugins.docstrings import parse_docstring
+from pentad.shared.recall.cues import asks, asks_when, ends_asking, names_time
 from pentad.shared.recall.proper_names import names_of
 from pentad.shared.recall.questions import read_question
-from pentad.shared.recall.same_words import words_digest
-from pentad.shared.recall.segment_cues import asks, asks_when, ends_asking, names_time
-from pentad.shared.recall.terms import terms_of
-from pentad.shared.recall.token_budget import tokens_in
+from pentad.shared.recall.terms import terms_of, words_digest
 from pentad.shared.segments.anchors import anchor_of
-from pentad.shared.segments.splitting import LONGEST, spans_of
+from pentad.shared.segments.segment import MAX_SEGMENT_CHARS, spans_of
 from pentad.shared.settings import parse_api_keys, parse_key_hosts
 from tests.support.slowness import slowness
 
@@ -115,7 +114,7 @@ READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
     "a question": (lambda text: read_question(text, [text[:60]] * 10), MAX_CONTENT),
     "cues": (lambda text: [look(text) for look in (asks, ends_asking, names_time, asks_when)], ANSWER),
     "terms": (terms_of, ANSWER),
-    "the words of a memory": (words_digest, LONGEST),
+    "the words of a memory": (words_digest, MAX_SEGMENT_CHARS),
     "pieces of a text": (lambda text: list(spans_of(text)), MAX_CONTENT),
     "events of a model": (lambda text: _fed(SseDecoder().feed, text.encode(), 4_096), ANSWER),
     "events in small pieces": (lambda text: _fed(SseDecoder().feed, text.encode(), 1), 1 << 15),
@@ -130,7 +129,7 @@ READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
     "the mail of a session": (lambda text: read_session_mail(text.encode("utf-8", "replace")), BODY_LIMIT),
     "what an unreadable entry names": (named_in, BODY_LIMIT),
     "the values of a text": (lambda text: values_in(text, 0), BODY_LIMIT),
-    "the tokens of a memory": (tokens_in, LONGEST),
+    "the tokens of a memory": (tokens_in, MAX_SEGMENT_CHARS),
     "words of an address": (
         lambda text: _each((parse_page, parse_name, parse_cursor, anchor_of, decoded_id), text),
         HEAD,

@@ -17,8 +17,8 @@ from pentad.shared import command_settings
 from pentad.shared.digests import wording
 from pentad.shared.models.offline import intents, memory
 from pentad.shared.models.refusal import MAX_WORDS
-from pentad.shared.recall import importance, proper_names, questions, segment_cues, terms
-from pentad.shared.segments import splitting
+from pentad.shared.recall import cues, proper_names, questions, terms
+from pentad.shared.segments import segment
 from tests.support.patterns import Found, every_pattern, slowest
 from tests.support.slowness import slowness
 
@@ -33,7 +33,7 @@ LIMITS: Mapping[str, int] = {
     "pentad.shared.command_settings": command_settings._MAX_FILE_BYTES,
     "pentad/cli/gateway.py": 128,
     "pentad.shared.digests": wording.MOST_CHARS,
-    "pentad.shared.models.embeddings": splitting.LONGEST,
+    "pentad.shared.models.embeddings": segment.MAX_SEGMENT_CHARS,
     "pentad.shared.models.offline.model": MAX_CONTENT,
     "pentad.shared.models.offline.intents._ECHO": MAX_CONTENT,
     "pentad.shared.models.offline.intents._FOLLOW_UP": 80,
@@ -50,15 +50,16 @@ LIMITS: Mapping[str, int] = {
     "pentad.shared.models.too_long": MAX_WORDS,
     "shared/models/too_long": MAX_WORDS,
     "pentad.shared.plugins.docstrings": 1 << 16,
-    "pentad.shared.recall.importance": importance._MOST_CHARS,
+    "pentad.shared.recall.cues._WISHES": cues._MOST_CHARS,
+    "pentad.shared.recall.cues._OF_ONESELF": cues._MOST_CHARS,
+    "pentad.shared.recall.cues": 2 * cues.MOST_CHARS + 1,
     "pentad.shared.recall.proper_names": proper_names._MOST_CHARS,
     "pentad.shared.recall.questions": questions.MOST_CHARS,
     "shared/recall/questions.py": questions.MOST_CHARS,
-    "pentad.shared.recall.segment_cues": 2 * segment_cues.MOST_CHARS + 1,
+    "pentad.shared.recall.terms._WORD": segment.MAX_SEGMENT_CHARS,
     "pentad.shared.recall.terms": terms.MOST_CHARS,
-    "pentad.shared.recall.same_words": splitting.LONGEST,
-    "pentad.shared.recall.token_budget": splitting.LONGEST,
-    "pentad.shared.segments.splitting": splitting.LONGEST - splitting.LEAST + 1,
+    "pentad.shared.memory.quotes": segment.MAX_SEGMENT_CHARS,
+    "pentad.shared.segments.segment": segment.MAX_SEGMENT_CHARS - segment.MIN_CUT_CHARS + 1,
 }
 """Characters that a pattern sees at most, by the beginning of its place; the first that fits counts."""
 BOUND_S = 0.075

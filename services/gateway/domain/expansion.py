@@ -6,7 +6,7 @@ from typing import Any
 from pentad.contracts.ids import EXTERNAL_ID_RULE, is_external_id
 from pentad.services.gateway.domain.frames import UnreadableError
 from pentad.shared.immutable import immutable
-from pentad.shared.segments.expanding import MOST_AROUND
+from pentad.shared.segments.expansion import MOST_AROUND
 
 WINDOW_DEFAULT = 2
 

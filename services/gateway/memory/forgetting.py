@@ -17,13 +17,11 @@ from pentad.shared.actors.erased_marks import erased_users, mark_at
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.forgetter import Forgetter
+from pentad.shared.memory.forgetting import Forgetter, ask_to_remember, drop_undoable, read_undoable
 from pentad.shared.memory.forgotten import remove_notes
 from pentad.shared.memory.forgotten_notes import ForgottenNote, hand_over
 from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND
-from pentad.shared.memory.remember_again import ask_to_remember
 from pentad.shared.memory.statements import is_episode, is_statement
-from pentad.shared.memory.undoable import drop_undoable, read_undoable
 from pentad.shared.owners import Owner
 from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Store

@@ -10,8 +10,8 @@ from pentad.services.gateway.edge.problems import busy, invalid, missing
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import BareEdge, MemoryNode, Tally
+from pentad.shared.graph.merging import edge_id
 from pentad.shared.graph.metadata import metadata_told
-from pentad.shared.graph.node_ids import edge_id
 from pentad.shared.graph.traversal import STRATEGIES, Reached, Walk
 from pentad.shared.owners import Owner
 

@@ -12,10 +12,10 @@ from pentad.shared.actors.sessions import load_tasks
 from pentad.shared.actors.transcript import shown
 from pentad.shared.keys import SessionKeys, TaskKeys
 from pentad.shared.memory.points import CutTask, cut_task
-from pentad.shared.memory.searching import MemoryHit, MemoryQuestion
-from pentad.shared.memory.working import MOST_BYTES, MOST_ENTRIES, MOST_TASKS, working_hits
+from pentad.shared.memory.search import MemoryHit, MemoryQuestion
+from pentad.shared.memory.working_memory import MOST_BYTES, MOST_ENTRIES, MOST_TASKS, working_hits
 from pentad.shared.owners import Owner
-from pentad.shared.segments.speakers import owned
+from pentad.shared.segments.passages import owned
 from pentad.shared.store.store import Store
 
 _ENTRY_CHUNK = 16

@@ -21,17 +21,17 @@ from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.vectors import Requester
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.knowledge import WalkedEdge
-from pentad.shared.memory.hit_walks import HitWalks, WalkedMemories
-from pentad.shared.memory.node_metadata import metadata_kept
+from pentad.shared.memory.nodes import stored_metadata
 from pentad.shared.memory.points import NODE_KIND
-from pentad.shared.memory.searching import MemoryHit, MemoryQuestion, MemorySearch
+from pentad.shared.memory.search import MemoryHit, MemoryQuestion, MemorySearch
 from pentad.shared.memory.true_times import times_kept
-from pentad.shared.memory.walk_choice import walk_asked_for
+from pentad.shared.memory.walk_choice import requested_walk
+from pentad.shared.memory.walks import HitWalks, WalkedMemories
 from pentad.shared.models.ports import ModelFailed
 from pentad.shared.owners import TENANT_HOLDER, Owner
 from pentad.shared.segments.anchors import BadAnchorError, anchor_of, anchor_text
-from pentad.shared.segments.expanding import expanded
-from pentad.shared.segments.segmenting import Segment
+from pentad.shared.segments.expansion import expanded
+from pentad.shared.segments.segment import Segment
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.vectors.vector_store import Vectors
@@ -104,7 +104,7 @@ class Memories:
         asked = MemoryQuestion(owner, question, limit, now_ms, as_of=as_of, kinds=kinds)
         try:
             hits = await self._memory.search(asked, self._requester(owner))
-            walked = await self._walks.walked(asked, hits, walk_asked_for(strategy, depth, hits))
+            walked = await self._walks.walked(asked, hits, requested_walk(strategy, depth, hits))
             return _recalled(walked, now_ms if as_of is None else as_of)
         except MemoryRefusedError as error:
             raise invalid(str(error)) from None
@@ -195,7 +195,7 @@ def found_memory(hit: MemoryHit, moment: int = 0) -> FoundMemory:
         true_from=None if begin is None else rfc3339(begin),
         true_until=None if end is None else rfc3339(end),
         path=[_path_edge(edge) for edge in hit.path] or None,
-        metadata=(metadata_kept(kept) if kept.kind == NODE_KIND else None) or None,
+        metadata=(stored_metadata(kept) if kept.kind == NODE_KIND else None) or None,
     )
 
 

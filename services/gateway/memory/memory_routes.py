@@ -31,8 +31,8 @@ from pentad.services.gateway.memory.reindexing import Reindexing, read_reindexin
 from pentad.services.gateway.memory.statements import Episodes
 from pentad.shared.graph.traversal import MOST_DEPTH
 from pentad.shared.keys import SessionKeys
-from pentad.shared.memory.searching import MOST_FOUND
-from pentad.shared.memory.walk_choice import BY_RULE, CHOICES, DEPTH, NO_WALK
+from pentad.shared.memory.search import MOST_FOUND
+from pentad.shared.memory.walk_choice import BY_RULE, CHOICES, DEFAULT_DEPTH, NO_WALK
 from pentad.shared.owners import Owner
 from pentad.shared.recall.questions import MOST_CHARS
 
@@ -170,7 +170,10 @@ class MemoryRoutes:
             async with self._turns.turn(owner.tenant):
                 said_now = await self._working.search(keys, owner.user, question, limit)
             return answer({"hits": [_told(found_memory(hit)) for hit in said_now], "tasks": []})
-        strategy, depth = request.query_params.get("strategy"), number_of(request, "depth", DEPTH, 0, MOST_DEPTH)
+        strategy, depth = (
+            request.query_params.get("strategy"),
+            number_of(request, "depth", DEFAULT_DEPTH, 0, MOST_DEPTH),
+        )
         if strategy is not None and strategy not in CHOICES:
             raise invalid(f"strategy must be one of {', '.join(CHOICES)}")
         as_of, kinds = time_of(request, "as_of"), () if kind is None else (kind.value,)

@@ -17,14 +17,14 @@ from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.vectors import Embedded, Requester
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.current import CURRENT, adopt
-from pentad.shared.memory.node_points import node_point_anew
+from pentad.shared.memory.current_collection import CURRENT_ALIAS, adopt_current
+from pentad.shared.memory.nodes import reembedded_node_point
 from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND, TASK_KIND
 from pentad.shared.models.ports import ModelFailed
 from pentad.shared.owners import Owner
 from pentad.shared.presence.announcements import memory_wait
 from pentad.shared.store.store import Store
-from pentad.shared.vectors.naming import collection_name
+from pentad.shared.vectors.points import collection_name
 from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.vectors.vector_store import Vectors
 
@@ -106,7 +106,7 @@ class Reindexing:
         lacking = await self._lacking(fresh, current)
         if lacking and not force:
             raise ProblemError(409, f"{current} stays the memory: {fresh} lacks {lacking}. {_SWITCH_ADVICE}")
-        await self._vectors.switch(CURRENT, fresh)
+        await self._vectors.switch(CURRENT_ALIAS, fresh)
         if not lacking:
             await self._vectors.drop(current)
         return Reindexed(fresh, fresh, 0, 0, None, current if lacking else None)
@@ -179,7 +179,9 @@ class Reindexing:
             left = [point for point in page.points if point.id not in there]
             if left:
                 embedded = await self._embedded([point.payload.text for point in left], asks)
-                made = [node_point_anew(point, vector) for point, vector in zip(left, embedded.vectors, strict=True)]
+                made = [
+                    reembedded_node_point(point, vector) for point, vector in zip(left, embedded.vectors, strict=True)
+                ]
                 await self._vectors.upsert(fresh, made)
             if (after := page.next) is None:
                 return
@@ -190,7 +192,7 @@ class Reindexing:
         embedded = await self._embedded(["a"], asks)
         fresh = collection_name(embedded.model, len(embedded.vectors[0]))
         await self._vectors.prepare(fresh, len(embedded.vectors[0]))
-        current = await adopt(self._vectors)
+        current = await adopt_current(self._vectors)
         return fresh, fresh if current is None else current.name
 
     async def _embedded(self, texts: Sequence[str], asks: Requester) -> Embedded:

@@ -16,15 +16,14 @@ from pentad.shared.embedder.vectors import Requester
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import BareEdge, EdgeType, MemoryEdge, MemoryNode, Metadata
-from pentad.shared.graph.merging import bare_of
-from pentad.shared.graph.node_ids import node_id
+from pentad.shared.graph.merging import node_id, without_supports
 from pentad.shared.keys import TaskKeys
+from pentad.shared.memory.forgetting import ask_to_remember
 from pentad.shared.memory.forgotten import node_note_id, noted_nodes, remove_notes
 from pentad.shared.memory.forgotten_notes import hand_over
-from pentad.shared.memory.known_points import KnownPoints
-from pentad.shared.memory.remember_again import ask_to_remember
+from pentad.shared.memory.nodes import NodePointWriter
 from pentad.shared.memory.statements import (
-    STATED,
+    STATEMENT_LABEL,
     episode_about,
     stated_node,
     statement,
@@ -65,7 +64,7 @@ class KnowledgeEdits:
     ) -> None:
         self._store, self._records, self._graph, self._shards = store, records, graph, shards
         self._vectors, self._knowledge = vectors, knowledge
-        self._points = KnownPoints(vectors, embedder, graph)
+        self._points = NodePointWriter(vectors, embedder, graph)
         self._told = TenantMemories(store)
 
     async def add_node(self, tenant: str, asked: NodeAddition) -> KnownNode:
@@ -91,7 +90,7 @@ class KnowledgeEdits:
         await _done(self._graph.upsert_nodes([node]))
         await self._told.writing(tenant)
         known = await self._graph.nodes(owner, [name])
-        await self._find(self._points.write(known, STATED, self._requester(owner)))
+        await self._find(self._points.write(known, STATEMENT_LABEL, self._requester(owner)))
         _check_kept(node.metadata, known)
         return await self._knowledge.node(owner, name)
 
@@ -114,7 +113,7 @@ class KnowledgeEdits:
         there = await _done(self._graph.between(owner, ends, _MAX_EDGES_BETWEEN, [asked.type]))
         kept = [each for each in there if each.owner == owner and each.source == asked.source]
         _check_kept(edge.metadata, kept)
-        return known_edge(kept[0] if kept else bare_of(edge))
+        return known_edge(kept[0] if kept else without_supports(edge))
 
     async def remove_node(self, owner: Owner, name: str) -> None:
         """Remove a node with its edges; its statements stay. A rebuild of the memory does not bring it back."""
@@ -130,7 +129,7 @@ class KnowledgeEdits:
         if node is not None:
             await _done(self._graph.upsert_nodes([node]))
             known = await self._graph.nodes(node.owner, [node.id])
-            await self._find(self._points.write(known, STATED, self._requester(node.owner)))
+            await self._find(self._points.write(known, STATEMENT_LABEL, self._requester(node.owner)))
 
     async def _is_known_again(self, owner: Owner, task: str, name: str) -> None:
         """Remove the note that a node of this statement was forgotten, because it is added again."""
@@ -153,10 +152,10 @@ class KnowledgeEdits:
         return None if text is None else Metadata(text, await self._store.clock())
 
     def _requester(self, owner: Owner) -> Requester:
-        return Requester(self._shard(owner), owner.tenant, STATED, cached_for=owner.holder or TENANT_HOLDER)
+        return Requester(self._shard(owner), owner.tenant, STATEMENT_LABEL, cached_for=owner.holder or TENANT_HOLDER)
 
     def _shard(self, owner: Owner) -> int:
-        return shard_of(owner.tenant, STATED, self._shards)
+        return shard_of(owner.tenant, STATEMENT_LABEL, self._shards)
 
 
 def _check_kept(told: Metadata | None, kept: Sequence[MemoryNode | BareEdge]) -> None:
@@ -189,7 +188,7 @@ class Episodes:
         """Store an episode, which is found a moment later. The same text and time give the same episode."""
         owner, now = Owner(tenant, asked.user), rfc3339(await self._store.clock())
         at = asked.at or now
-        shard = shard_of(tenant, STATED, self._shards)
+        shard = shard_of(tenant, STATEMENT_LABEL, self._shards)
         keys = TaskKeys(shard, tenant, statement_id(shard, owner, episode_about(at), asked.text))
         if await is_erased(self._store, keys):
             raise invalid("at: this was said at that time, and was erased; say it at another time, or without one")

@@ -11,15 +11,14 @@ from typing import Annotated
 from pydantic import Field
 
 from pentad.contracts.tools import Effect
-from pentad.shared.memory.forgetter import Forgetter
+from pentad.shared.memory.forgetting import Forgetter
 from pentad.shared.memory.forgotten import forgot
 from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND, sparse, words_kept
 from pentad.shared.owners import Owner
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.plugins.definition import ToolDefinition
 from pentad.shared.plugins.registry import define
-from pentad.shared.recall.lexical import asked_terms
-from pentad.shared.recall.terms import terms_of
+from pentad.shared.recall.terms import asked_terms, terms_of
 from pentad.shared.segments import anchors
 from pentad.shared.vectors.limits import MOST_HITS
 from pentad.shared.vectors.points import KeptPoint, Sparse

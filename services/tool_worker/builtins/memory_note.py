@@ -4,10 +4,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from pentad.shared.memory.noted import MOST_CHARS
+from pentad.shared.memory.facts import MOST_NOTE_CHARS
 
 
-def memory_note(text: Annotated[str, Field(min_length=1, max_length=MOST_CHARS)]) -> str:
+def memory_note(text: Annotated[str, Field(min_length=1, max_length=MOST_NOTE_CHARS)]) -> str:
     """Notes something worth knowing in later conversations. It can be found there when this task has ended.
 
     Args:

@@ -8,20 +8,20 @@ from pydantic import Field
 from pentad.contracts.ids import milliseconds, shard_of
 from pentad.contracts.quotes import Quote, quotation, quote_line
 from pentad.contracts.tools import Effect
+from pentad.services.tool_worker.transcripts import Transcripts
 from pentad.shared.embedder.vectors import Requester
-from pentad.shared.memory.hit_walks import HitWalks
-from pentad.shared.memory.quoting import new_hits, numbered
-from pentad.shared.memory.searching import MemoryQuestion, MemorySearch
-from pentad.shared.memory.transcripts import Transcripts
+from pentad.shared.memory.quotes import new_hits, numbered
+from pentad.shared.memory.search import MemoryQuestion, MemorySearch
 from pentad.shared.memory.walk_choice import walk_by_rule
+from pentad.shared.memory.walks import HitWalks
 from pentad.shared.owners import Owner
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.plugins.definition import ToolDefinition
 from pentad.shared.plugins.registry import define
 from pentad.shared.recall.questions import MOST_CHARS
 from pentad.shared.segments import anchors
-from pentad.shared.segments.expanding import expanded
-from pentad.shared.segments.segmenting import Segment
+from pentad.shared.segments.expansion import expanded
+from pentad.shared.segments.segment import Segment
 from pentad.shared.store.store import Store
 
 _TIMEOUT_S = 10.0

@@ -9,8 +9,7 @@ from pentad.contracts.commands import WakeUp
 from pentad.contracts.streams import ARCHIVE, ERASE, LEARN, REMEMBER
 from pentad.services.archiver.ended_tasks import EndedTasks
 from pentad.services.archiver.erased_memory import ErasedMemory, Known
-from pentad.services.archiver.erasing import Erasing
-from pentad.services.archiver.erasing_tasks import ErasingTasks
+from pentad.services.archiver.erasing import Erasing, TaskEraser
 from pentad.services.archiver.kept_tasks import KeptTasks
 from pentad.services.archiver.learning import Learning
 from pentad.services.archiver.near_nodes import NearNodes
@@ -20,10 +19,9 @@ from pentad.services.gateway.memory.knowledge import Knowledge
 from pentad.services.gateway.memory.memories import Memories
 from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.embedder.embedder import HashingEmbedder
-from pentad.shared.graph.exporting import exported
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import SessionKeys, TaskKeys, task_index
-from pentad.shared.memory.hit_walks import HitWalks
+from pentad.shared.memory.walks import HitWalks
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
@@ -31,6 +29,7 @@ from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.work.entry import Entry
 from tests.integration.handlers.flow import SESSION, Flow, answer
+from tests.support.graph_export import exported
 
 END_S = 0.3
 """How long a task has to end here."""
@@ -62,7 +61,7 @@ class Erasable:
         self.remembering = Remembering(store, ended, self.vectors, HashingEmbedder())
         self.learning = Learning(ended, self.graph, near)
         memory = ErasedMemory(self.vectors, Known(self.graph, near))
-        tasks = ErasingTasks(store, self.records, memory, HashingEmbedder(), self.flow.actors, (10, 1000), END_S)
+        tasks = TaskEraser(store, self.records, memory, HashingEmbedder(), self.flow.actors, (10, 1000), END_S)
         self.erasing = Erasing(store, KeptTasks(store, self.records), tasks, memory, [0])
         queries = Queries(store, self.records, 1)
         known, walks = Knowledge(self.graph), HitWalks(self.graph)

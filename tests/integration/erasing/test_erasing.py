@@ -8,13 +8,13 @@ from pydantic_core import to_json
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.streams import DEAD, INBOUND_DEAD, SESSION_WAKE
 from pentad.services.gateway.edge.problems import ProblemError
-from pentad.shared.graph.exporting import exported
 from pentad.shared.keys import SessionKeys, TaskKeys, load, places
-from pentad.shared.memory.forgotten_notes import keep_handed_over, put_back
-from pentad.shared.memory.statements import STATED, statement, statement_id
+from pentad.shared.memory.forgotten_notes import restore_notes, write_handed_over
+from pentad.shared.memory.statements import STATEMENT_LABEL, statement, statement_id
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
 from tests.integration.erasing.erasable import Erasable
+from tests.support.graph_export import exported
 
 AT = "2026-01-02T03:04:05.000Z"
 OTHER = SessionKeys(0, "default", "s2")
@@ -92,7 +92,7 @@ async def test_the_messages_of_a_paused_task_are_parked_no_more_when_it_is_erase
 
 
 async def test_a_session_that_is_called_as_statements_are_takes_none_of_them_along(world: Erasable) -> None:
-    session = SessionKeys(0, "default", STATED)
+    session = SessionKeys(0, "default", STATEMENT_LABEL)
     said = statement(
         statement_id(0, Owner("default"), "node", "boats are green"), Owner("default"), "boats are green", AT
     )
@@ -176,11 +176,11 @@ async def test_what_an_erased_user_has_said_in_a_task_that_stays_is_noted_for_lo
     await world.bring_to("archived", task)
     await world.erasures.user("default", "ada")
     await world.erase()
-    await keep_handed_over(store, world.records)
+    await write_handed_over(store, world.records)
     assert not [trace for trace in await world.traces("zebra") if trace.startswith("point")]
     for key in await store.call("KEYS", "*:erased"):
         await store.call("DEL", key)
-    await put_back(world.records, world.vectors, "default", task.task)
+    await restore_notes(world.records, world.vectors, "default", task.task)
     await world.remembering.rebuild(task)
     assert not [trace for trace in await world.traces("zebra") if trace.startswith("point")]
     assert [trace for trace in await world.traces("boat") if trace.startswith("point")]

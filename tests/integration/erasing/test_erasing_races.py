@@ -14,13 +14,13 @@ from pentad.services.gateway.operator.dead_letters import LetterName, Letters, p
 from pentad.services.gateway.operator.redrives import Redrives
 from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.errors import OutageError
-from pentad.shared.graph.exporting import exported
 from pentad.shared.keys import TaskKeys, load, places
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
 from pentad.shared.store.store import Store
 from tests.integration.erasing.erasable import Erasable
 from tests.integration.handlers.cut import Cut
 from tests.integration.handlers.flow import answer
+from tests.support.graph_export import exported
 from tests.support.slow import rarely
 
 KINDS = pytest.mark.parametrize("kind", ["task", "session", "user"])

@@ -13,10 +13,10 @@ from pydantic import SecretStr
 from pentad.cli import memory as memory_command
 from pentad.client.agent import connect
 from pentad.errors import Refused
-from pentad.services.archiver.vector_requests import VectorRequests
+from pentad.services.archiver.memory_server import MemoryServer
 from pentad.services.gateway.app import GatewayService
 from pentad.shared.graph.knowledge import EdgeType, Metadata, NodeKind
-from pentad.shared.graph.node_ids import edge_id
+from pentad.shared.graph.merging import edge_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.owners import Owner
 from pentad.shared.settings import Settings
@@ -52,7 +52,7 @@ async def graph(store: Store, tmp_path: Path) -> AsyncIterator[SqliteGraph]:
         edge("oslo", "fjord", OURS, weight=0.2, type=EdgeType.PART_OF),
         edge("boat", "secret", ADA), edge("fjord", "far", OURS, true_until=5),
     ])  # fmt: skip
-    async with serving(store, VectorRequests(store, None, made).handle):
+    async with serving(store, MemoryServer(store, None, made).handle):
         yield made
     await made.aclose()
 

@@ -14,14 +14,14 @@ from pentad.cli import memory as memory_command
 from pentad.contracts.ids import shard_of
 from pentad.contracts.records import TaskRecord
 from pentad.contracts.streams import REMEMBER
-from pentad.services.archiver.vector_requests import VectorRequests
+from pentad.services.archiver.memory_server import MemoryServer
 from pentad.services.gateway.app import GatewayService
 from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.embedder.vectors import Embedded, Requester
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.memory.child_vectors import ChildVectors
+from pentad.shared.memory.forgetting import keep_undoable
 from pentad.shared.memory.forgotten import FORGOTTEN, noted_segments
-from pentad.shared.memory.undoable import keep_undoable
 from pentad.shared.owners import Owner
 from pentad.shared.records.record_store import Records
 from pentad.shared.segments.anchors import anchor_of
@@ -69,7 +69,7 @@ async def memory(store: Store, tmp_path: Path) -> AsyncIterator[ChildVectors]:
         await Records(str(tmp_path / "records")).write(kept(task, messages))
         await remember(vectors, "us", task, messages)
     graph = SqliteGraph(tmp_path / "graph.db")
-    async with serving(store, VectorRequests(store, vectors, graph).handle):
+    async with serving(store, MemoryServer(store, vectors, graph).handle):
         yield vectors
     await vectors.aclose()
     await graph.aclose()

@@ -15,8 +15,8 @@ from pentad.contracts.records import TranscriptMeta
 from pentad.contracts.streams import REMEMBER
 from pentad.errors import Refused
 from pentad.services.archiver.ended_tasks import EndedTasks
+from pentad.services.archiver.memory_server import MemoryServer
 from pentad.services.archiver.remembering import Remembering
-from pentad.services.archiver.vector_requests import VectorRequests
 from pentad.services.gateway.app import GatewayService
 from pentad.services.gateway.domain.episode import read_episode
 from pentad.services.gateway.domain.frames import UnreadableError
@@ -27,7 +27,7 @@ from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import SessionKeys, TaskKeys
 from pentad.shared.memory.child_vectors import ChildVectors
 from pentad.shared.memory.forgotten import prepare_forgotten
-from pentad.shared.memory.working import MOST_ENTRIES
+from pentad.shared.memory.working_memory import MOST_ENTRIES
 from pentad.shared.records.record_store import Records
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
@@ -61,7 +61,7 @@ class Memory:
 async def memory(store: Store, tmp_path: Path) -> AsyncIterator[Memory]:
     made = Memory(store, tmp_path)
     await prepare_forgotten(made.vectors)
-    async with serving(store, VectorRequests(store, made.vectors, made.graph).handle):
+    async with serving(store, MemoryServer(store, made.vectors, made.graph).handle):
         yield made
     await made.vectors.aclose()
     await made.graph.aclose()

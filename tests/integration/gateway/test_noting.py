@@ -12,21 +12,20 @@ import pytest
 from pentad.client.agent import connect
 from pentad.contracts.ids import rfc3339
 from pentad.errors import Refused
-from pentad.services.archiver.vector_requests import VectorRequests
+from pentad.services.archiver.memory_server import MemoryServer
 from pentad.services.gateway.app import GatewayService
 from pentad.shared.errors import MemoryOutageError
-from pentad.shared.graph.exporting import exported
 from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode
-from pentad.shared.graph.node_ids import edge_id
+from pentad.shared.graph.merging import edge_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
-from pentad.shared.memory.archiver_graph import ArchiverGraph
-from pentad.shared.memory.archiver_vectors import ArchiverVectors
+from pentad.shared.memory.archiver_client import ArchiverGraph, ArchiverVectors
 from pentad.shared.memory.child_vectors import ChildVectors
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import running
 from tests.integration.memory.remembered import everything
 from tests.integration.memory.serving import serving
+from tests.support.graph_export import exported
 from tests.support.waiting import PATIENCE_S
 
 US, THEM = ({"authorization": f"Bearer {key}"} for key in ("us-key", "them-key"))
@@ -39,7 +38,7 @@ async def gateway(redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """One that waits longer for the archiver than a busy machine stalls."""
     for adapter in (ArchiverGraph, ArchiverVectors):
         patient = partial(adapter, timeout_s=PATIENCE_S)
-        monkeypatch.setattr(f"pentad.shared.memory.choosing_stores.{adapter.__name__}", patient)
+        monkeypatch.setattr(f"pentad.shared.memory.stores.{adapter.__name__}", patient)
     keys = "us-key:us,them-key:them"
     async with running(redis_url, pentad_data_dir=tmp_path, pentad_api_keys=keys) as service:
         yield service
@@ -55,7 +54,7 @@ class Stores:
 @pytest.fixture
 async def stores(store: Store, tmp_path: Path) -> AsyncIterator[Stores]:
     made = Stores(tmp_path)
-    async with serving(store, VectorRequests(store, made.vectors, made.graph).handle):
+    async with serving(store, MemoryServer(store, made.vectors, made.graph).handle):
         yield made
     await made.vectors.aclose()
     await made.graph.aclose()
@@ -185,7 +184,7 @@ async def test_beside_an_archiver_of_the_version_before_all_else_is_kept_and_thi
 ) -> None:
     made = Stores(tmp_path)
     earlier: Any = EarlierGraph(made.graph)
-    async with serving(store, VectorRequests(store, made.vectors, earlier).handle):
+    async with serving(store, MemoryServer(store, made.vectors, earlier).handle):
         node, other = (await add(http, FERRY)).json(), (await add(http, FERRY | {"text": "Bergen is rainy."})).json()
         edge = {"source": node["id"], "target": other["id"], "type": "part_of", "user_id": "ada"}
         told = (await add(http, edge, "edges")).json()
@@ -197,7 +196,7 @@ async def test_beside_an_archiver_of_the_version_before_all_else_is_kept_and_thi
         asked: dict[str, Any] = {"user_id": "ada", "type": "part_of"}
         assert (await http.get(around, params=asked, headers=US)).json()["edges"] == [told]
         assert (await http.get(around, params=asked | {"type": "followed_by"}, headers=US)).json()["edges"] == []
-    async with serving(store, VectorRequests(store, made.vectors, made.graph).handle):
+    async with serving(store, MemoryServer(store, made.vectors, made.graph).handle):
         for body, what in ((FERRY, "nodes"), (edge, "edges")):
             assert (await add(http, body | {"metadata": {"a": 1}}, what)).json()["metadata"] == {"a": 1}
     await made.vectors.aclose()

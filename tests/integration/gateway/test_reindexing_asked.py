@@ -12,10 +12,10 @@ from pydantic import SecretStr
 from pentad.cli import memory as memory_command
 from pentad.cli import memory_reindex
 from pentad.errors import ClientError
-from pentad.services.archiver.vector_requests import VectorRequests
+from pentad.services.archiver.memory_server import MemoryServer
 from pentad.services.embedding.app import EmbeddingService
 from pentad.services.gateway.app import GatewayService
-from pentad.shared.memory.current import CURRENT
+from pentad.shared.memory.current_collection import CURRENT_ALIAS
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
@@ -37,8 +37,8 @@ async def memory(store: Store, tmp_path: Path) -> AsyncIterator[EdgeVectors]:
     vectors = EdgeVectors(tmp_path / "vectors")
     await vectors.prepare(OLD, 3)
     await remember(vectors, "default", "task-0-1", [said("The boat is green.")])
-    await vectors.switch(CURRENT, OLD)
-    async with serving(store, VectorRequests(store, vectors).handle):
+    await vectors.switch(CURRENT_ALIAS, OLD)
+    async with serving(store, MemoryServer(store, vectors).handle):
         yield vectors
     await vectors.aclose()
 
@@ -88,7 +88,7 @@ async def test_the_terminal_says_what_the_archiver_waits_for(
     """Promise: an operator whose memory is not embedded anew reads why, as here that the records cannot be read."""
     before = EdgeVectors(tmp_path / "memory" / "vectors")
     await remember(before, "default", "task-0-1", [said("The boat is green.")])
-    await before.switch(CURRENT, COLLECTION)
+    await before.switch(CURRENT_ALIAS, COLLECTION)
     await before.aclose()
     (tmp_path / "records").write_text("a file where the folder should be")
     async with ScriptedModel(lambda _: say("")) as server:

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
-from pentad.shared.graph.exporting import exported, line_of
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import BareEdge, EdgeType, Metadata, NodeKind, Tally, WalkedEdge
-from pentad.shared.graph.merging import bare_of, in_order, merged_edges, merged_nodes
+from pentad.shared.graph.merging import merged_edges, merged_nodes, sorted_supports, without_supports
 from pentad.shared.graph.metadata import metadata_text
 from pentad.shared.owners import Owner
+from tests.support.graph_export import exported, line_of
 from tests.support.graph_maker import edge, node, support
 
 TOLD = [None, *(Metadata(f'{{"k":"{text}"}}', at) for at in (1, 2) for text in ("a", "é", "～", "🐈", ""))]
@@ -21,7 +21,7 @@ TOLD = [None, *(Metadata(f'{{"k":"{text}"}}', at) for at in (1, 2) for text in (
 
 async def test_what_was_written_is_read_as_it_was(graph: Graph, ada: Owner) -> None:
     odd = "Ада 猫 \u0000 🐈‍⬛ \u202e it's {not} $a `query`"
-    rests = in_order([support("x|y", "task-0-2", "ada", 7), support("b"), support("c", at=1)])
+    rests = sorted_supports([support("x|y", "task-0-2", "ada", 7), support("b"), support("c", at=1)])
     times = {"true_from": 5, "true_until": 9}
     told = Metadata(metadata_text({"猫": odd, "deep": [{"n": None}, 1, 2.5, -0.0, 10**30, True], "": {}}), 8)
     kept = node("a", ada, *rests, kind=NodeKind.FACT, text=odd, merged_into="b", importance=1, metadata=told, **times)
@@ -31,7 +31,7 @@ async def test_what_was_written_is_read_as_it_was(graph: Graph, ada: Owner) -> N
     await graph.upsert_edges([way])
     assert await graph.nodes(ada, ["b", "a", "none"]) == [kept, other]
     assert await graph.edges(ada, ["b"], 10) == [way]
-    assert await graph.between(ada, ["b", "a"], 10) == [bare_of(way)]
+    assert await graph.between(ada, ["b", "a"], 10) == [without_supports(way)]
     assert await graph.tally(ada.tenant) == Tally(2, 1)
 
 
@@ -190,7 +190,7 @@ async def test_edges_between_nodes_are_told_with_their_owners_and_without_what_l
         edge("b", "a", ours, weight=0.9, type=EdgeType.PART_OF), edge("a", "b", bob), edge("a", "d", ours, weight=1.0),
     ]  # fmt: skip
     await graph.upsert_edges(ways)
-    own, hers, part = (bare_of(each) for each in ways[:3])
+    own, hers, part = (without_supports(each) for each in ways[:3])
     assert own == BareEdge(ours, "a", "b", EdgeType.RELATED_TO, 0.2, told)
     assert await graph.between(ada, ["a", "b", "c", "none"], 9) == [part, hers, own]
     assert await graph.between(ours, ["a", "b", "c"], 9) == [part, own]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pentad.shared.errors import DamagedError, MemoryOutageError
-from pentad.shared.graph import sqlite_reads, sqlite_thread
+from pentad.shared.graph import sqlite_file, sqlite_reads
 from pentad.shared.graph.knowledge import Tally
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.owners import Owner
@@ -63,7 +63,7 @@ async def test_a_new_file_that_another_is_making_is_waited_for(tmp_path: Path) -
 async def test_a_writer_that_another_keeps_waiting_is_told_and_may_come_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_thread, "_BUSY_S", 0.05)
+    monkeypatch.setattr(sqlite_file, "_BUSY_S", 0.05)
     graph = SqliteGraph(tmp_path / "graph.db")
     await graph.prepare()
     other = sqlite3.connect(tmp_path / "graph.db", isolation_level=None)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pentad.shared.graph.exporting import exported
 from pentad.shared.graph.knowledge import Metadata
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.owners import Owner
+from tests.support.graph_export import exported
 from tests.support.graph_maker import edge, node, support
 
 OURS = Owner("acme")

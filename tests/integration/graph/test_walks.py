@@ -10,7 +10,7 @@ import pytest
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, WalkedEdge
 from pentad.shared.graph.sqlite_graph import SqliteGraph
-from pentad.shared.graph.traversal import STRATEGIES, Walk, a_star, breadth_first, depth_first, way_of
+from pentad.shared.graph.traversal import STRATEGIES, Walk, a_star, breadth_first, depth_first, path_to
 from pentad.shared.owners import Owner
 from tests.support.graph_maker import edge, node, random_edges
 
@@ -126,7 +126,7 @@ async def test_each_node_tells_its_way_back_to_a_start(graph: Graph, ours: Owner
     there = {(each.source, each.target, each.type, each.weight) for each in await graph.edge_page(ours.tenant, 100)}
     for reached in await STRATEGIES[strategy](graph, ["n0", "n1", "n2"], Walk(ours, 4, 100)):
         here, cost = reached.id, 0.0
-        way = way_of(reached)
+        way = path_to(reached)
         for way_edge in way:
             assert (way_edge.source, way_edge.target, way_edge.type, way_edge.weight) in there
             assert here in (way_edge.source, way_edge.target)

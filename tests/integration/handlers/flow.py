@@ -20,7 +20,7 @@ from pentad.shared.actors.leases import LeaseKeeper
 from pentad.shared.inbound.arrival import message_digest
 from pentad.shared.instructions.builtin import BUILT_IN
 from pentad.shared.keys import DEDUP_TTL_S, SessionKeys, TaskKeys, dedup, erased_user, load, session_index
-from pentad.shared.memory.recalling import Recalling
+from pentad.shared.memory.task_recall import TaskRecall
 from pentad.shared.models.model_pool import ModelPool, pool_of
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
 from pentad.shared.presence.instruction_book import InstructionBook
@@ -108,7 +108,7 @@ class Flow:
         instructions: Sequence[Instruction] = (),
         models: ModelPool | None = None,
         confirming: ModelPool | None = None,
-        recall: Recalling | None = None,
+        recall: TaskRecall | None = None,
         **settings: object,
     ) -> None:
         self.store = store

@@ -15,11 +15,11 @@ from pentad.services.task_runner.initial_recall import ModelWalkChooser
 from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.embedder.vectors import Requester
 from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, NodeKind, Support
-from pentad.shared.graph.node_ids import node_id
+from pentad.shared.graph.merging import node_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.known_points import KnownPoints
-from pentad.shared.memory.recalling import RecallQuestion
+from pentad.shared.memory.nodes import NodePointWriter
+from pentad.shared.memory.task_recall import RecallQuestion
 from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.models.model_pool import pool_of
 from pentad.shared.models.offline.model import OfflineModel
@@ -73,7 +73,7 @@ class Tasks:
         await TenantMemories(self.store).writing(OWNER.tenant)
         await self.graph.upsert_nodes([fact(text) for text in (FERRY, BOAT, TICKET, PIER)])
         await self.graph.upsert_edges([edge(FERRY, TICKET), edge(BOAT, PIER)])
-        points = KnownPoints(self.vectors, HashingEmbedder(), self.graph)
+        points = NodePointWriter(self.vectors, HashingEmbedder(), self.graph)
         await points.write([fact(FERRY), fact(BOAT)], "s1", Requester(0, OWNER.tenant, "s1"))
         return self
 

@@ -9,7 +9,7 @@ from pentad.contracts.commands import WakeUp
 from pentad.contracts.events import TaskUsage
 from pentad.contracts.records import Task, TaskRecord
 from pentad.contracts.streams import LEARN, REMEMBER
-from pentad.services.archiver.damage_watch import DamageWatch
+from pentad.services.archiver.damage import DamagedParts, DamageWatch
 from pentad.services.archiver.ended_tasks import EndedTasks
 from pentad.services.archiver.extracting import Extracting
 from pentad.services.archiver.learning import Learning
@@ -17,17 +17,15 @@ from pentad.services.archiver.near_nodes import NearNodes
 from pentad.services.archiver.rebuilding import Rebuilding
 from pentad.services.archiver.rebuilding_tasks import RebuildingTasks
 from pentad.services.archiver.remembering import Remembering
-from pentad.services.archiver.setting_aside import SettingAside
 from pentad.services.gateway.domain.additions import read_edge, read_node
 from pentad.services.gateway.domain.episode import read_episode
 from pentad.services.gateway.memory.knowledge import Knowledge
 from pentad.services.gateway.memory.statements import Episodes, KnowledgeEdits
 from pentad.shared.embedder.embedder import HashingEmbedder
-from pentad.shared.graph.exporting import exported
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.current import adopt
-from pentad.shared.memory.forgetter import Forgetter
+from pentad.shared.memory.current_collection import adopt_current
+from pentad.shared.memory.forgetting import Forgetter
 from pentad.shared.memory.memory_counts import MemoryCounts
 from pentad.shared.memory.rebuild_progress import RebuildProgress, Rebuilds
 from pentad.shared.owners import Owner
@@ -37,6 +35,7 @@ from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.work.entry import Entry
 from tests.integration.memory.remembered import AT
+from tests.support.graph_export import exported
 from tests.support.remembering import COLLECTION
 
 _STEPS = 200
@@ -75,7 +74,7 @@ class Archive:
             self.extracting,
         )
         self.watch = DamageWatch(self.counts, self.vectors, self.graph)
-        aside = SettingAside(self.vectors, self.graph)
+        aside = DamagedParts(self.vectors, self.graph)
         self.rebuilding = Rebuilding(self.store, self.records, self.vectors, self.tasks, aside, [0], self.watch.rebuilt)
         self.forgetter = Forgetter(self.store, self.vectors, self.graph, 1)
         self.noting = KnowledgeEdits(
@@ -94,7 +93,7 @@ class Archive:
             shutil.rmtree(self.folder / name)
         self.open()
         await self.remembering.prepare()
-        await adopt(self.vectors)
+        await adopt_current(self.vectors)
         await self.graph.prepare()
 
     async def look(self) -> list[str]:

@@ -4,10 +4,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from pentad.contracts.streams import MEMORY
-from pentad.services.archiver.vector_requests import VectorRequests
+from pentad.services.archiver.memory_server import MemoryServer
 from pentad.shared.graph.graph_store import Graph
-from pentad.shared.memory.archiver_graph import ArchiverGraph
-from pentad.shared.memory.archiver_vectors import ArchiverVectors
+from pentad.shared.memory.archiver_client import ArchiverGraph, ArchiverVectors
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.vector_store import Vectors
 from pentad.shared.work.consumer import Consumer
@@ -38,7 +37,7 @@ async def archiver_graph(redis_url: str, graph: Graph) -> AsyncIterator[Archiver
     store = Store(redis_url)
     asker = ArchiverGraph(store, PATIENCE_S)
     try:
-        async with serving(store, VectorRequests(store, None, graph).handle):
+        async with serving(store, MemoryServer(store, None, graph).handle):
             yield asker
     finally:
         await asker.aclose()
@@ -52,7 +51,7 @@ async def archiver_memory(redis_url: str, vectors: Vectors) -> AsyncIterator[Arc
     store = Store(redis_url)
     asker = ArchiverVectors(store, PATIENCE_S)
     try:
-        async with serving(store, VectorRequests(store, vectors).handle):
+        async with serving(store, MemoryServer(store, vectors).handle):
             yield asker
     finally:
         await asker.aclose()

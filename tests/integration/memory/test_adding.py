@@ -12,8 +12,7 @@ from pentad.shared.models.embeddings import HashingEmbedding
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
-from pentad.shared.vectors.naming import collection_name
-from pentad.shared.vectors.points import Dense, Hit, KeptPoint, Point
+from pentad.shared.vectors.points import Dense, Hit, KeptPoint, Point, collection_name
 from pentad.shared.vectors.selection import DenseQuery, Selection, Whose
 from tests.integration.memory.breaking import Breaking
 from tests.integration.memory.remembered import TASK, end, everything, exclude, remembering, woken

@@ -11,8 +11,8 @@ from pentad.services.archiver.app import Archiver
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import NodeKind
-from pentad.shared.graph.node_ids import node_id
-from pentad.shared.memory.choosing_stores import graph_of, vectors_of
+from pentad.shared.graph.merging import node_id
+from pentad.shared.memory.stores import graph_of, vectors_of
 from pentad.shared.owners import Owner
 from pentad.shared.records.record_store import Records
 from pentad.shared.settings import Settings

@@ -15,11 +15,10 @@ import pytest
 
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError, MemoryTakenError
 from pentad.shared.memory import child_vectors
-from pentad.shared.memory.child_frames import framed
-from pentad.shared.memory.child_launch import ChildOrder
+from pentad.shared.memory.child_protocol import ChildOrder, frame_of
 from pentad.shared.memory.child_vectors import ChildVectors
-from pentad.shared.memory.vector_calls import POINTS_AT_ONCE
-from pentad.shared.memory.vectors_child import ChildServing
+from pentad.shared.memory.remote_calls import POINTS_AT_ONCE
+from pentad.shared.memory.store_child import ChildServing
 from pentad.shared.vectors.edge_folder import EdgeFolder
 from pentad.shared.vectors.selection import Selection
 from tests.support.point_maker import ADA, near, point
@@ -153,7 +152,7 @@ def _can_be_opened(folder: EdgeFolder) -> bool:
 async def test_a_child_that_does_not_answer_holds_nobody_up_and_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(child_vectors, "_MOST_WAITING", 3)
+    monkeypatch.setattr(child_vectors, "_MAX_PENDING_CALLS", 3)
     vectors = ChildVectors(tmp_path, timeout_s=20)
     await vectors.prepare("memory", 3)
     first = vectors.process_id
@@ -218,14 +217,16 @@ def told(child: socket.socket) -> bytes:
      b'["count",["../x",{"owner":{"tenant":"acme"}}]]', b'["scroll",["memory",{"owner":{"tenant":"a:b"}},1,null]]'],
 )  # fmt: skip
 def test_a_request_that_is_none_is_answered_and_the_next_is_served(child: socket.socket, request_body: bytes) -> None:
-    child.sendall(framed(request_body) + framed(b'["collections",[]]'))
+    child.sendall(frame_of(request_body) + frame_of(b'["collections",[]]'))
     assert told(child)[:1] == b"-"
     assert told(child) == b"+[]"
 
 
-@pytest.mark.parametrize("end", [b"", b"\0", b"\xff\xff\xff\xff", b"\0\0\0\x09[", framed(b'["upsert",["memory",[]]]')])
+@pytest.mark.parametrize(
+    "end", [b"", b"\0", b"\xff\xff\xff\xff", b"\0\0\0\x09[", frame_of(b'["upsert",["memory",[]]]')]
+)
 def test_a_connection_that_ends_anywhere_ends_the_child(child: socket.socket, end: bytes) -> None:
-    child.sendall(framed(b'["collections",[]]') + end)
+    child.sendall(frame_of(b'["collections",[]]') + end)
     assert told(child) == b"+[]"
 
 

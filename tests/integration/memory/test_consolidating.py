@@ -7,16 +7,16 @@ import pytest
 
 from pentad.contracts.records import TranscriptMeta
 from pentad.shared.actors.transcript import entry
-from pentad.shared.graph.exporting import exported
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import MemoryNode, NodeKind
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.consolidation import ENTERS
+from pentad.shared.memory.facts import SEARCHED_IMPORTANCE
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from tests.integration.memory.learned import DyingGraph, learning, told
 from tests.integration.memory.remembered import AT, everything
+from tests.support.graph_export import exported
 from tests.support.remembering import COLLECTION, MODEL
 
 CAT = "my cat is called Ada"
@@ -55,8 +55,13 @@ async def test_said_in_three_tasks_it_is_known_in_whatever_order_and_rests_on_al
         await learning(store, tmp_path, graph, vectors).handle(told(TaskKeys(0, "acme", "task-0-9")))
         [adas] = [node for node in await facts(graph) if node.owner.user == "ada"]
         [bobs] = [node for node in await facts(graph) if node.owner.user == "bob"]
-        assert (adas.importance, len(adas.supports), bobs.importance, len(bobs.supports)) == (ENTERS, 3, 0.7, 1)
-        assert await found(vectors) == [("ada", ENTERS)], "nothing merges across owners"
+        assert (adas.importance, len(adas.supports), bobs.importance, len(bobs.supports)) == (
+            SEARCHED_IMPORTANCE,
+            3,
+            0.7,
+            1,
+        )
+        assert await found(vectors) == [("ada", SEARCHED_IMPORTANCE)], "nothing merges across owners"
         exports.append(await exported(graph, "acme"))
         await graph.aclose()
         await vectors.aclose()
@@ -82,7 +87,9 @@ async def test_killed_at_each_write_a_redelivery_leaves_what_an_undisturbed_run_
         return left_over
 
     undisturbed = await run("calm", 0)
-    assert (undisturbed[1], undisturbed[2]) == ([("ada", ENTERS)], 3), "nodes, edges, what matters more now"
+    assert (undisturbed[1], undisturbed[2]) == ([("ada", SEARCHED_IMPORTANCE)], 3), (
+        "nodes, edges, what matters more now"
+    )
     for at in range(1, 4):
         assert (await run(f"killed-{at}", at))[:2] == undisturbed[:2]
 
@@ -95,7 +102,7 @@ async def test_a_statement_of_an_erased_task_supports_nothing(store: Store, tmp_
     await learning(store, tmp_path, graph, vectors).handle(told(TASKS[0], redelivered=True))
     [adas] = await facts(graph)
     assert ({each.task for each in adas.supports}, await found(vectors)) == (
-        {keys.task for keys in TASKS[1:]}, [("ada", ENTERS)]
+        {keys.task for keys in TASKS[1:]}, [("ada", SEARCHED_IMPORTANCE)]
     )  # fmt: skip
     await graph.aclose()
     await vectors.aclose()

@@ -14,22 +14,21 @@ from pentad.contracts.quotes import quotes_in
 from pentad.contracts.records import TaskRecord
 from pentad.contracts.streams import EXTRACT
 from pentad.services.archiver.ended_tasks import EndedTasks
-from pentad.services.archiver.extracting import Extracting
-from pentad.services.archiver.extraction_model import ExtractionModel
+from pentad.services.archiver.extracting import Extracting, ExtractionModel
 from pentad.services.archiver.near_nodes import NearNodes
 from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.embedder.vectors import Requester
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.recalling import RecallQuestion
-from pentad.shared.memory.searching import MemoryHit, MemoryQuestion, MemorySearch
+from pentad.shared.memory.search import MemoryHit, MemoryQuestion, MemorySearch
+from pentad.shared.memory.task_recall import RecallQuestion
 from pentad.shared.models.model_pool import pool_of
 from pentad.shared.models.openai_chat import OpenAIChat
 from pentad.shared.owners import Owner
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records.record_store import Records
 from pentad.shared.segments.anchors import anchor_of
-from pentad.shared.segments.expanding import expanded
+from pentad.shared.segments.expansion import expanded
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.vector_store import Vectors
 from pentad.shared.work.entry import Entry

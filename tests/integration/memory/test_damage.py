@@ -11,10 +11,10 @@ import pytest
 from pentad.services.gateway.memory.reindexing import Reindexing
 from pentad.shared.errors import MemoryDamagedError
 from pentad.shared.keys import MEMORY_COUNTS, TaskKeys
-from pentad.shared.memory.choosing_stores import vectors_of
 from pentad.shared.memory.forgotten import FORGOTTEN
 from pentad.shared.memory.memory_counts import MEND, REBUILD, MemoryCounts
 from pentad.shared.memory.rebuild_progress import Rebuilds
+from pentad.shared.memory.stores import vectors_of
 from pentad.shared.service.http import HttpServer, health_app
 from pentad.shared.store.store import Store
 from tests.integration.client.test_doctor import examined, said

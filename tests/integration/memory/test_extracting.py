@@ -11,18 +11,16 @@ import pytest
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.streams import ARCHIVE, ERASE, EXTRACT
 from pentad.services.archiver.ended_tasks import EndedTasks
-from pentad.services.archiver.extracting import Extracting
-from pentad.services.archiver.extraction_model import ExtractionModel
+from pentad.services.archiver.extracting import Extracting, ExtractionModel
 from pentad.services.archiver.handlers import Archiving
 from pentad.services.archiver.near_nodes import NearNodes
 from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.errors import MemoryOutageError, OutageError, PoisonError
-from pentad.shared.graph.exporting import exported
 from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode, NodeKind, Tally
-from pentad.shared.graph.node_ids import node_id
+from pentad.shared.graph.merging import node_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.forgetter import Forgetter
+from pentad.shared.memory.forgetting import Forgetter
 from pentad.shared.models.model_pool import pool_of
 from pentad.shared.models.offline.model import OfflineModel
 from pentad.shared.models.openai_chat import OpenAIChat
@@ -31,13 +29,14 @@ from pentad.shared.owners import Owner
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records.record_store import Records
 from pentad.shared.segments.anchors import anchor_of
-from pentad.shared.segments.expanding import expanded
+from pentad.shared.segments.expansion import expanded
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.points import Point
 from pentad.shared.work.entry import Entry
 from tests.integration.memory.dying import Dying
 from tests.integration.memory.remembered import TASK, end, everything
+from tests.support.graph_export import exported
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.replies import Reply, cut, fail, say
 

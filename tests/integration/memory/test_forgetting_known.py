@@ -11,12 +11,12 @@ from pentad.services.gateway.domain.forget_request import read_forgetting
 from pentad.services.gateway.memory.forgetting import Forgetting
 from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, NodeKind, Support
-from pentad.shared.graph.node_ids import node_id
+from pentad.shared.graph.merging import node_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.memory.forgotten import forgotten_of
 from pentad.shared.owners import Owner
 from pentad.shared.segments.anchors import anchor_text
-from pentad.shared.segments.segmenting import segments_of
+from pentad.shared.segments.segment import segments_of
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from tests.integration.memory.remembered import TASK, end, everything, remembering, texts, woken

@@ -14,7 +14,7 @@ from pentad.shared.errors import DamagedError, MemoryOutageError
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import ERASED_TTL_S
 from pentad.shared.memory.child_vectors import ChildVectors
-from pentad.shared.memory.choosing_stores import vectors_of
+from pentad.shared.memory.stores import vectors_of
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.vectors.selection import Selection
 from tests.integration.graph.test_sqlite_graph import OURS

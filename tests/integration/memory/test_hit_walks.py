@@ -16,17 +16,16 @@ from pentad.shared.embedder.vectors import Requester
 from pentad.shared.errors import MemoryOutageError
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, Metadata, NodeKind, Support
-from pentad.shared.graph.node_ids import node_id
+from pentad.shared.graph.merging import node_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
-from pentad.shared.memory.graph_of_task import graph_of_task
-from pentad.shared.memory.hit_walks import HitWalks, WalkedMemories
-from pentad.shared.memory.known_points import KnownPoints
-from pentad.shared.memory.node_metadata import metadata_kept
+from pentad.shared.memory.nodes import NodePointWriter, stored_metadata
 from pentad.shared.memory.points import cut_task
-from pentad.shared.memory.recalling import RecallQuestion
-from pentad.shared.memory.searching import MemoryHit, MemoryQuestion, MemorySearch
+from pentad.shared.memory.search import MemoryHit, MemoryQuestion, MemorySearch
+from pentad.shared.memory.task_graph import task_graph
+from pentad.shared.memory.task_recall import RecallQuestion
 from pentad.shared.memory.tenant_memories import TenantMemories
-from pentad.shared.memory.walk_choice import walk_asked_for
+from pentad.shared.memory.walk_choice import requested_walk
+from pentad.shared.memory.walks import HitWalks, WalkedMemories
 from pentad.shared.owners import Owner
 from pentad.shared.segments.anchors import anchor_text
 from pentad.shared.store.store import Store
@@ -84,13 +83,13 @@ class Known:
             self.edge(ferry, old, 1.0, EdgeType.RELATED_TO), self.edge(ticket, old, 1.0, EdgeType.CONTRADICTS, 2_000),
         ])  # fmt: skip
         asking = Requester(0, self.owner.tenant, "s1")
-        await KnownPoints(self.vectors, HashingEmbedder(), self.graph).write([ferry], "s1", asking)
+        await NodePointWriter(self.vectors, HashingEmbedder(), self.graph).write([ferry], "s1", asking)
 
     async def ask(self, strategy: str, depth: int = 2, limit: int = 10, as_of: int | None = None) -> WalkedMemories:
         asked = MemoryQuestion(self.owner, "When does the ferry leave?", limit, NOW, as_of=as_of)
         hits = await MemorySearch(self.vectors, HashingEmbedder()).search(asked, Requester(0, self.owner.tenant, "s1"))
         walks = HitWalks(self.graph, self.patience_s, self.patience_s)
-        return await walks.walked(asked, hits, walk_asked_for(strategy, depth, hits))
+        return await walks.walked(asked, hits, requested_walk(strategy, depth, hits))
 
 
 @pytest.fixture(params=BOTH)
@@ -134,7 +133,7 @@ async def test_a_walk_is_as_deep_as_is_asked_and_gives_no_more_hits_than_are(kno
     assert texts(await known.ask("bfs", depth=1)) == [FERRY, TICKET]
     found = await known.ask("bfs", limit=2)
     assert texts(found) == [FERRY, TICKET]
-    assert [metadata_kept(hit.payload) for hit in found.hits] == [{"from": "crm"}, {"from": "crm"}]
+    assert [stored_metadata(hit.payload) for hit in found.hits] == [{"from": "crm"}, {"from": "crm"}]
 
 
 async def test_as_of_a_time_it_leads_to_what_was_true_then(known: Known) -> None:
@@ -151,7 +150,7 @@ async def test_names_in_what_was_said_lead_to_tasks_beside_it(known: Known) -> N
         "task-0-2": [said("My dentist is called Mimi Solberg too", user_id="ada"), answered("I see.")],
     }
     for task, messages in tasks.items():
-        graph = graph_of_task(cut_task(tenant, task, "s1", messages), "")
+        graph = task_graph(cut_task(tenant, task, "s1", messages), "")
         await known.graph.upsert_nodes(graph.nodes)
         await known.graph.upsert_edges(graph.edges)
     await remember(known.vectors, tenant, "task-0-1", tasks["task-0-1"])

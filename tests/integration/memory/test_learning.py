@@ -9,9 +9,8 @@ from pentad.contracts.records import TranscriptMeta
 from pentad.contracts.streams import LEARN
 from pentad.shared.actors.transcript import entry
 from pentad.shared.errors import MemoryOutageError, PoisonError
-from pentad.shared.graph.exporting import exported
 from pentad.shared.graph.knowledge import EdgeType, NodeKind, Tally
-from pentad.shared.graph.node_ids import node_id
+from pentad.shared.graph.merging import node_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import TaskKeys
 from pentad.shared.owners import Owner
@@ -21,6 +20,7 @@ from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.work.entry import Entry
 from tests.integration.memory.learned import ADA, MORE, TRIP, learning, names, told
 from tests.integration.memory.remembered import AT, TASK, end, everything, exclude, remembering, woken
+from tests.support.graph_export import exported
 from tests.unit.segments.transcripts import answered, calling
 
 

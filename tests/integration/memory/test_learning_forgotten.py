@@ -10,7 +10,7 @@ from pentad.shared.actors.transcript import entry
 from pentad.shared.graph.knowledge import MemoryNode, NodeKind
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.forgetter import Forgetter
+from pentad.shared.memory.forgetting import Forgetter
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from tests.integration.memory.learned import ADA, TRIP, learning, names, told

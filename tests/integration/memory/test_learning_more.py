@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from pentad.shared.graph.exporting import exported
 from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode, NodeKind
-from pentad.shared.graph.node_ids import node_id
+from pentad.shared.graph.merging import node_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.store.store import Store
 from tests.integration.memory.learned import ADA, MORE, TRIP, DyingGraph, Slow, learning, names, reading, told
 from tests.integration.memory.remembered import TASK, end, exclude
+from tests.support.graph_export import exported
 
 THEN = [("user", "Her dog Bruno is in Tromso too", "ada"), ("assistant", "What does Mimi Solberg say?", None)]
 TOLD_NOBODY = [("user", "Nothing at all", "ada"), ("assistant", "I see.", None)]

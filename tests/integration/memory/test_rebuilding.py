@@ -11,10 +11,10 @@ from pentad.services.archiver import rebuilding
 from pentad.shared.actors.transcript import entry
 from pentad.shared.errors import MemoryOutageError
 from pentad.shared.graph.knowledge import NodeKind
-from pentad.shared.graph.node_ids import node_id
+from pentad.shared.graph.merging import node_id
 from pentad.shared.keys import FORGOTTEN_NOTES, MEMORY_REBUILD_LEASE, TaskKeys
 from pentad.shared.memory.forgotten import FORGOTTEN, forgotten_of, write_notes
-from pentad.shared.memory.forgotten_notes import keep_all, keep_handed_over
+from pentad.shared.memory.forgotten_notes import export_notes, write_handed_over
 from pentad.shared.memory.rebuild_progress import RebuildStage
 from pentad.shared.memory.statements import is_statement
 from pentad.shared.owners import Owner
@@ -80,7 +80,7 @@ async def test_a_rebuild_of_a_whole_memory_changes_nothing_and_may_be_repeated(a
 async def test_killed_in_the_middle_another_archiver_goes_on(
     archive: Archive, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
-    monkeypatch.setattr(rebuilding, "_PAGE", 1)
+    monkeypatch.setattr(rebuilding, "_TASKS_PER_PAGE", 1)
     before = await archive.contents("acme", "zed")
     await archive.again("vectors", "graph")
     begun = await archive.rebuild(steps)
@@ -136,7 +136,7 @@ async def test_what_was_forgotten_under_an_earlier_version_stays_so_too(archive:
     """It is noted in the store of vectors alone: an archiver writes it beside the records once."""
     await archive.forget(CAT)
     await archive.store.call("DEL", FORGOTTEN_NOTES)
-    await keep_all(archive.store, archive.records, archive.vectors)
+    await export_notes(archive.store, archive.records, archive.vectors)
     await archive.again("vectors", "graph")
     await archive.rebuild()
     assert CAT not in await archive.texts()
@@ -146,7 +146,7 @@ async def test_what_is_known_again_after_it_was_forgotten_is_rebuilt(archive: Ar
     ferry = "The ferry leaves at nine"
     await archive.add_node(ferry)
     await archive.forget(ferry)
-    await keep_handed_over(archive.store, archive.records)
+    await write_handed_over(archive.store, archive.records)
     node = await archive.add_node(ferry)
     await archive.again("vectors", "graph")
     await archive.rebuild()
@@ -163,7 +163,7 @@ async def test_what_an_earlier_version_has_let_be_known_again_is_rebuilt(archive
     await archive.add_node(ferry)
     await write_notes(archive.vectors, [Point(note.id, note.payload) for note in noted])
     await archive.store.call("DEL", FORGOTTEN_NOTES)
-    await keep_all(archive.store, archive.records, archive.vectors)
+    await export_notes(archive.store, archive.records, archive.vectors)
     await archive.again("vectors", "graph")
     await archive.rebuild()
     assert ferry in await archive.texts()
@@ -171,13 +171,13 @@ async def test_what_an_earlier_version_has_let_be_known_again_is_rebuilt(archive
 
 async def test_a_task_that_was_erased_is_noted_nowhere(archive: Archive) -> None:
     await archive.forget(CAT)
-    await keep_handed_over(archive.store, archive.records)
+    await write_handed_over(archive.store, archive.records)
     assert await archive.records.forgotten_tasks("acme") == [OLD.task]
     await archive.records.remove("acme", OLD.task)
     assert await archive.records.forgotten_tasks("acme") == []
     await archive.forget(f"Remember that {DOG}, in Oslo")
     await archive.store.call("HSET", OTHER.erased, "at", str(1 << 60))
-    await keep_handed_over(archive.store, archive.records)
+    await write_handed_over(archive.store, archive.records)
     assert await archive.records.forgotten_tasks("acme") == []
     assert not await archive.store.call("EXISTS", FORGOTTEN_NOTES)
 

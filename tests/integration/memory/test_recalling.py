@@ -15,13 +15,13 @@ from pentad.shared.embedder.vectors import Embedded, Requester
 from pentad.shared.errors import MemoryOutageError
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import remembers
-from pentad.shared.memory.archiver_graph import ArchiverGraph
-from pentad.shared.memory.hit_walks import HitWalks
-from pentad.shared.memory.node_points import node_point_anew
+from pentad.shared.memory.archiver_client import ArchiverGraph
+from pentad.shared.memory.nodes import reembedded_node_point
 from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND
-from pentad.shared.memory.recalling import Recall, Recalling, RecallQuestion
-from pentad.shared.memory.searching import MemorySearch
+from pentad.shared.memory.search import MemorySearch
+from pentad.shared.memory.task_recall import Recall, RecallQuestion, TaskRecall
 from pentad.shared.memory.tenant_memories import TenantMemories
+from pentad.shared.memory.walks import HitWalks
 from pentad.shared.models.ports import ModelUnavailable
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
@@ -77,7 +77,7 @@ def question(text: str, tenant: str = "acme", user: str | None = None, task: str
     return RecallQuestion(Owner(tenant, user), [text], (), task, 1_900_000_000_000)
 
 
-async def asked(memory: Recalling, text: str = "what is my cat called?", tenant: str = "acme") -> Recall:
+async def asked(memory: TaskRecall, text: str = "what is my cat called?", tenant: str = "acme") -> Recall:
     """As a task asks."""
     return memory.at_once(tenant) or await memory.recall(question(text, tenant), ASKING)
 
@@ -142,7 +142,7 @@ async def test_what_is_known_alone_is_noticed_though_nobody_told(
     node = KeptPoint(str(UUID(int=7)), replace(segment.payload, kind=NODE_KIND, type="fact", text=CAT))
     [vector] = await MODEL.embed([CAT])
     await vectors.delete(COLLECTION, Selection(Owner("acme")))
-    await vectors.upsert(COLLECTION, [node_point_anew(node, vector)])
+    await vectors.upsert(COLLECTION, [reembedded_node_point(node, vector)])
     graph = SqliteGraph(tmp_path / "graph.db")
     found = await asked(recalling(store, vectors, graph=graph))
     assert (found.outcome, quoted(found)) == ("recalled", [CAT])
@@ -187,7 +187,7 @@ async def test_no_answer_in_time_is_left_alone_likewise(store: Store, vectors: C
 
 async def test_an_embedding_service_that_is_away_is_an_outage(store: Store, vectors: Counted) -> None:
     await TenantMemories(store).writing("acme")
-    memory = Recalling(MemorySearch(vectors, Silent()), HitWalks(ArchiverGraph(store)), TenantMemories(store), 2000)
+    memory = TaskRecall(MemorySearch(vectors, Silent()), HitWalks(ArchiverGraph(store)), TenantMemories(store), 2000)
     assert (await asked(memory)).outcome == "away"
 
 

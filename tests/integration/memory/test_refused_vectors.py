@@ -12,8 +12,8 @@ from pentad.contracts.streams import DEAD, REMEMBER
 from pentad.services.archiver.app import Archiver
 from pentad.services.embedding.app import EmbeddingService
 from pentad.shared.errors import MemoryOutageError
-from pentad.shared.memory.choosing_stores import vectors_of
 from pentad.shared.memory.points import SEGMENT_KIND
+from pentad.shared.memory.stores import vectors_of
 from pentad.shared.owners import Owner
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store

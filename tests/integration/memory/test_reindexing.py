@@ -14,16 +14,15 @@ from pentad.services.gateway.edge.problems import ProblemError
 from pentad.services.gateway.memory.reindexing import Reindexed, Reindexing, read_reindexing
 from pentad.shared.embedder.embedder import Embedder, HashingEmbedder
 from pentad.shared.embedder.vectors import Embedded, Requester
-from pentad.shared.memory.current import CURRENT, adopt
+from pentad.shared.memory.current_collection import CURRENT_ALIAS, adopt_current
 from pentad.shared.memory.forgotten import FORGOTTEN
-from pentad.shared.memory.node_points import node_point_anew
+from pentad.shared.memory.nodes import reembedded_node_point
 from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND
-from pentad.shared.memory.searching import MemoryQuestion, MemorySearch
+from pentad.shared.memory.search import MemoryQuestion, MemorySearch
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
-from pentad.shared.vectors.naming import collection_name
-from pentad.shared.vectors.points import KeptPoint
+from pentad.shared.vectors.points import KeptPoint, collection_name
 from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.work.entry import Entry
 from tests.integration.memory.remembered import TASK, end, remembering, woken
@@ -50,7 +49,7 @@ async def vectors(store: Store, tmp_path: Path) -> AsyncIterator[EdgeVectors]:
     await end(store, [("user", CAT, None)])
     before = remembering(store, tmp_path, made)
     await before.prepare()
-    await adopt(made)
+    await adopt_current(made)
     await before.handle(woken())
     yield made
     await made.aclose()
@@ -63,7 +62,7 @@ async def found(vectors: EdgeVectors, question: str, embedder: Embedder | None =
 
 
 async def current(vectors: EdgeVectors) -> list[str]:
-    return [each.name for each in await vectors.collections() if CURRENT in each.aliases]
+    return [each.name for each in await vectors.collections() if CURRENT_ALIAS in each.aliases]
 
 
 def reindexing(store: Store, vectors: EdgeVectors) -> Reindexing:
@@ -163,10 +162,10 @@ async def test_segments_that_are_missing_behind_a_task_are_counted(
 
 async def test_the_memory_of_the_model_in_use_counts_where_nothing_was_said(store: Store, tmp_path: Path) -> None:
     vectors = EdgeVectors(tmp_path / "new")
-    assert await adopt(vectors) is None
+    assert await adopt_current(vectors) is None
     await vectors.prepare(OTHER, 100)
     await vectors.prepare(COLLECTION, 384)
-    adopted = await adopt(vectors)
+    adopted = await adopt_current(vectors)
     assert adopted is not None
     assert await current(vectors) == [adopted.name]
     await vectors.aclose()
@@ -177,7 +176,7 @@ async def test_an_upgrade_adopts_the_collection_that_has_the_points(
 ) -> None:
     (tmp_path / "vectors" / "aliases.json").unlink()  # as versions before aliases left it
     await vectors.prepare(OTHER, 100)
-    adopted = await adopt(vectors)
+    adopted = await adopt_current(vectors)
     assert adopted is not None
     assert adopted.name == COLLECTION
 
@@ -207,7 +206,7 @@ async def test_what_is_known_is_taken_along_to_another_model(store: Store, vecto
     [segment] = (await vectors.scroll(COLLECTION, Selection(Owner("acme"), kinds=(SEGMENT_KIND,)), 9)).points
     node = KeptPoint(str(UUID(int=7)), replace(segment.payload, kind=NODE_KIND, type="fact", text="ferries go at nine"))
     embedded = await HashingEmbedder().embed([node.payload.text], ASKS)
-    await vectors.upsert(COLLECTION, [node_point_anew(node, embedded.vectors[0])])
+    await vectors.upsert(COLLECTION, [reembedded_node_point(node, embedded.vectors[0])])
     await reindexing(store, vectors).switch(force=True)  # whatever was said is not embedded yet
     [kept] = (await vectors.scroll(OTHER, Selection(Owner("acme"), kinds=(NODE_KIND,)), 9)).points
     assert kept == node

@@ -9,14 +9,14 @@ import pytest
 
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.streams import ARCHIVE, REMEMBER
-from pentad.services.archiver import task_writer
+from pentad.services.archiver import remembering as remembering_module
 from pentad.services.archiver.domain import MOST_TEXTS
 from pentad.services.archiver.handlers import Archiving
 from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.embedder.vectors import Embedded, Requester
 from pentad.shared.errors import MemoryOutageError, PoisonError
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.unwritten import new_points
+from pentad.shared.memory.increments import new_points
 from pentad.shared.models.ports import ModelRefused, ModelUnavailable
 from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Store
@@ -243,7 +243,7 @@ async def test_long_tasks_leave_others_their_turn_after_a_few_points(
             made = 0
             await asyncio.sleep(0)
 
-    monkeypatch.setattr(task_writer, "new_points", counted)
+    monkeypatch.setattr(remembering_module, "new_points", counted)
     beside = asyncio.create_task(others())
     await asyncio.gather(handler.handle(woken(redelivered=True)), handler.handle(woken(redelivered=True)))
     beside.cancel()

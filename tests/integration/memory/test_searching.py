@@ -12,11 +12,11 @@ from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.embedder.vectors import Requester
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
 from pentad.shared.memory.child_vectors import ChildVectors
-from pentad.shared.memory.searching import MOST_FOUND, MemoryHit, MemoryQuestion, MemorySearch
+from pentad.shared.memory.search import MOST_FOUND, MemoryHit, MemoryQuestion, MemorySearch
 from pentad.shared.owners import Owner
 from pentad.shared.recall.questions import MOST_CHARS
 from pentad.shared.segments.anchors import anchor_of
-from pentad.shared.segments.expanding import expanded
+from pentad.shared.segments.expansion import expanded
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.qdrant_vectors import IN_MEMORY, QdrantVectors
 from pentad.shared.vectors.vector_store import Vectors

@@ -12,7 +12,7 @@ from pentad.services.gateway.memory.forgetting import ForgettingUndo
 from pentad.services.tool_worker.builtins.memory_forget import OwnMemories
 from pentad.shared.keys import UNDO_S, TaskKeys, erased_user, undoable
 from pentad.shared.memory.forgotten import forgotten_of
-from pentad.shared.memory.forgotten_notes import keep_handed_over, notes_of
+from pentad.shared.memory.forgotten_notes import notes_of, write_handed_over
 from pentad.shared.owners import Owner
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.store.store import Store
@@ -128,10 +128,10 @@ async def test_what_was_undone_comes_back_with_a_rebuild_too(memories: Memories,
     before = await memories.all()
     anchor = await memories.by_model(CAT)
     if noted_between:
-        await keep_handed_over(memories.store, memories.records)
+        await write_handed_over(memories.store, memories.records)
         assert await notes_of(memories.records, "acme", OLD.task)
     await memories.undo(anchor)
-    await keep_handed_over(memories.store, memories.records)
+    await write_handed_over(memories.store, memories.records)
     assert await notes_of(memories.records, "acme", OLD.task) == []
     await memories.again("vectors", "graph")
     await memories.rebuild()
@@ -158,7 +158,7 @@ async def test_a_backup_of_before_the_undoing_is_told_of_it_by_a_rebuild(memorie
 async def test_forgotten_again_after_it_was_undone_it_stays_away(memories: Memories) -> None:
     anchor = await memories.by_model(CAT)
     await memories.undo(anchor)
-    await keep_handed_over(memories.store, memories.records)
+    await write_handed_over(memories.store, memories.records)
     await memories.forget(CAT)
     hidden = await memories.texts()
     assert CAT not in hidden

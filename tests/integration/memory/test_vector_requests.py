@@ -12,13 +12,13 @@ import pytest
 from pentad.contracts.commands import MemoryReply, MemoryRequest
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.streams import DEAD, MEMORY_REPLY
-from pentad.services.archiver.vector_requests import VectorRequests
+from pentad.services.archiver.memory_server import MemoryServer
 from pentad.shared import metrics
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
 from pentad.shared.graph.sqlite_graph import SqliteGraph
-from pentad.shared.memory import archiver_calls as client_bounds
-from pentad.shared.memory.archiver_vectors import ArchiverVectors
-from pentad.shared.memory.memory_calls import tenant_of
+from pentad.shared.memory import archiver_client as client_bounds
+from pentad.shared.memory.archiver_client import ArchiverVectors
+from pentad.shared.memory.remote_calls import tenant_of
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
@@ -93,7 +93,7 @@ async def test_an_archiver_that_dies_at_work_answers_nobody_and_the_next_drops_t
     await asker.aclose()
     late = MemoryRequest(request_id="late", at=rfc3339(await store.clock() - 2_000), call="count",
                          args=["memory", {"owner": {"tenant": "acme"}}], reply_to=REPLY_TO)  # fmt: skip
-    await VectorRequests(store, memory).handle(Entry(KEY, "1-1", late.to_json()))
+    await MemoryServer(store, memory).handle(Entry(KEY, "1-1", late.to_json()))
     assert not await store.call("EXISTS", REPLY_TO)
 
 
@@ -140,8 +140,8 @@ async def test_calls_and_answers_that_are_too_large_are_refused(
     store: Store, memory: EdgeVectors, asker: ArchiverVectors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await memory.upsert("memory", [point("a", text="cat " * 2_000)])
-    monkeypatch.setattr("pentad.services.archiver.vector_requests.MOST_REPLY_BYTES", 4_000)
-    async with serving(store, VectorRequests(store, memory).handle):
+    monkeypatch.setattr("pentad.services.archiver.memory_server.MOST_REPLY_BYTES", 4_000)
+    async with serving(store, MemoryServer(store, memory).handle):
         with pytest.raises(MemoryRefusedError, match="4000 at most; ask for less"):
             await asker.scroll("memory", Selection(ADA), 10)
         monkeypatch.setattr(client_bounds, "MOST_REQUEST_BYTES", 4_000)
@@ -151,7 +151,7 @@ async def test_calls_and_answers_that_are_too_large_are_refused(
 
 
 async def test_no_more_calls_wait_than_may(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_bounds, "_MOST_WAITING", 1)
+    monkeypatch.setattr(client_bounds, "_MAX_PENDING_CALLS", 1)
     asker = ArchiverVectors(store, 0.5)
     first = asyncio.create_task(asker.count("memory", Selection(ADA)))
     await waiting(store)
@@ -195,7 +195,7 @@ async def test_only_calls_of_the_port_are_made(store: Store, memory: EdgeVectors
 async def answered(store: Store, memory: EdgeVectors, call: str, args: Any) -> dict[str, Any]:
     """What an archiver answers to somebody who writes to the stream."""
     asked = {"request_id": "x", "at": rfc3339(await store.clock()), "call": call, "args": args, "reply_to": REPLY_TO}
-    await VectorRequests(store, memory).handle(Entry(KEY, "1-1", json.dumps(asked).encode()))
+    await MemoryServer(store, memory).handle(Entry(KEY, "1-1", json.dumps(asked).encode()))
     ((_, fields),) = await store.call("XRANGE", REPLY_TO, "-", "+")
     said: dict[str, Any] = json.loads(fields[1])
     return said
@@ -203,7 +203,7 @@ async def answered(store: Store, memory: EdgeVectors, call: str, args: Any) -> d
 
 async def test_who_wants_the_answer_elsewhere_is_set_aside(store: Store, memory: EdgeVectors) -> None:
     hostile = {"request_id": "x", "at": rfc3339(await store.clock()), "call": "collections", "args": []}
-    async with serving(store, VectorRequests(store, memory).handle):
+    async with serving(store, MemoryServer(store, memory).handle):
         for key in ("pentad:inbound", "pentad:{1}:memory:reply:r", ""):
             await store.call("XADD", KEY, "*", "data", json.dumps(hostile | {"reply_to": key}))
         await store.call("XADD", KEY, "*", "data", "no json")
@@ -220,7 +220,7 @@ async def test_a_search_over_the_bus_finds_what_the_store_finds(
 ) -> None:
     await memory.upsert("memory", [point(str(n), text=f"cat {n}") for n in range(40)])
     queries: list[VectorQuery] = [near((1, 0, 0), Selection(ADA), 40), saying("cat 7", Selection(ADA), 40)]
-    async with serving(store, VectorRequests(store, memory).handle):
+    async with serving(store, MemoryServer(store, memory).handle):
         assert await asker.search("memory", queries) == await memory.search("memory", queries)
 
 
@@ -236,7 +236,7 @@ async def test_many_calls_of_one_tenant_do_not_hold_up_anothers(store: Store) ->
             await end.wait()
             return 0
 
-    requests = VectorRequests(store, Held())  # type: ignore[arg-type]
+    requests = MemoryServer(store, Held())  # type: ignore[arg-type]
     at = rfc3339(await store.clock())
 
     def call(owner: Owner, number: int) -> "asyncio.Task[None]":

@@ -13,10 +13,10 @@ from pentad.services.tool_worker.builtins.memory_forget import OwnMemories, forg
 from pentad.services.tool_worker.sources import ToolInvocation
 from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.graph.knowledge import MemoryNode, NodeKind, Support
-from pentad.shared.graph.node_ids import node_id
+from pentad.shared.graph.merging import node_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.forgetter import Forgetter
+from pentad.shared.memory.forgetting import Forgetter
 from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND
 from pentad.shared.memory.points import cut_task as cut
 from pentad.shared.owners import Owner

@@ -13,13 +13,13 @@ from pentad.contracts.tools import MEMORY_FORGET, RECALLING_TOOLS, Effect, ToolO
 from pentad.services.tool_worker.builtins.catalogue import Builtins
 from pentad.services.tool_worker.builtins.memory_search import MemoryReader, memory_tools
 from pentad.services.tool_worker.sources import ToolInvocation
+from pentad.services.tool_worker.transcripts import Transcripts
 from pentad.shared.actors.transcript import entry
 from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.archiver_graph import ArchiverGraph
-from pentad.shared.memory.hit_walks import HitWalks
-from pentad.shared.memory.searching import MemorySearch
-from pentad.shared.memory.transcripts import Transcripts
+from pentad.shared.memory.archiver_client import ArchiverGraph
+from pentad.shared.memory.search import MemorySearch
+from pentad.shared.memory.walks import HitWalks
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Store

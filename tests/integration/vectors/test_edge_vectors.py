@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from pentad.shared.errors import DamagedError, MemoryOutageError
-from pentad.shared.vectors import edge_shards, edge_words
-from pentad.shared.vectors.edge_owners import Met, PresentOwners
+from pentad.shared.vectors import edge_requests, edge_shards
+from pentad.shared.vectors.edge_requests import MetConditions, PresentOwners
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.selection import Selection
 from tests.support.point_maker import ADA, BOB, OTHER, near, point, point_id, saying
@@ -113,7 +113,7 @@ async def test_a_hit_of_others_is_left_out_though_no_condition_was_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Should the store ever be wrong about whose its points are, nobody is told of another's."""
-    monkeypatch.setattr(PresentOwners, "meet", lambda *_: Met(tenant=True, user=True))
+    monkeypatch.setattr(PresentOwners, "meet", lambda *_: MetConditions(tenant=True, user=True))
     vectors = EdgeVectors(tmp_path)
     await vectors.prepare("memory", 3)
     await vectors.upsert("memory", [point("cat"), point("other", OTHER, "cat"), point("bob", BOB, "cat")])
@@ -126,7 +126,7 @@ async def test_where_whose_points_there_are_cannot_be_told_each_is_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A shard without an index of its owners, which no version of ours has made."""
-    monkeypatch.setattr(edge_words, "indexes", list)
+    monkeypatch.setattr(edge_requests, "indexes", list)
     vectors = EdgeVectors(tmp_path)
     await vectors.prepare("memory", 3)
     await vectors.upsert("memory", [point("cat"), *(point(f"other-{n}", OTHER, "cat") for n in range(20))])
@@ -172,7 +172,7 @@ async def test_a_collection_that_was_half_made_is_made_anew(tmp_path: Path) -> N
 async def test_what_was_flushed_and_what_was_not_are_both_there_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(edge_shards, "_UNFLUSHED", 10)
+    monkeypatch.setattr(edge_shards, "_MAX_UNFLUSHED_POINTS", 10)
     vectors = EdgeVectors(tmp_path)
     await vectors.prepare("memory", 3)
     for n in range(25):

@@ -12,8 +12,7 @@ from pentad.shared.errors import MemoryOutageError
 from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode
 from pentad.shared.graph.merging import edge_key
 from pentad.shared.keys import timers
-from pentad.shared.memory.archiver_graph import ArchiverGraph
-from pentad.shared.memory.archiver_vectors import ArchiverVectors
+from pentad.shared.memory.archiver_client import ArchiverGraph, ArchiverVectors
 from pentad.shared.memory.points import SEGMENT_KIND
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store

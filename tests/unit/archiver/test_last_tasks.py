@@ -1,10 +1,10 @@
 """What is known of tasks is bounded by what it weighs; the oldest is forgotten first."""
 
-from pentad.services.archiver.last_tasks import LastTasks
+from pentad.services.archiver.ended_tasks import RecentTasks
 
 
 def test_the_task_that_was_handled_longest_ago_is_forgotten_first() -> None:
-    known = LastTasks[int](10)
+    known = RecentTasks[int](10)
     for number in range(10):
         known.put(f"t/{number}", number)
     known.put("t/0", 100)
@@ -13,7 +13,7 @@ def test_the_task_that_was_handled_longest_ago_is_forgotten_first() -> None:
 
 
 def test_what_is_taken_is_known_no_more_and_its_place_is_free() -> None:
-    known = LastTasks[int](20)
+    known = RecentTasks[int](20)
     for _ in range(50):
         known.put("t/1", 1, 2)
         assert (known.pop("t/1"), known.pop("t/1"), len(known)) == (1, None, 0)
@@ -23,7 +23,7 @@ def test_what_is_taken_is_known_no_more_and_its_place_is_free() -> None:
 
 
 def test_a_task_that_weighs_more_than_half_is_not_kept_and_the_others_stay() -> None:
-    known = LastTasks[int](100)
+    known = RecentTasks[int](100)
     known.put("t/1", 1, 50)
     known.put("t/2", 2, 51)
     known.put("t/1", 3, 1 << 60)

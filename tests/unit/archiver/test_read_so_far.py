@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from pentad.contracts.records import TranscriptMeta
-from pentad.services.archiver.read_so_far import ReadSoFar, read_on
+from pentad.services.archiver.ended_tasks import CachedTranscript, read_further
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.transcript import entry
-from pentad.shared.segments.segmenting import MOST_OF_TASK, MOST_OF_TEXT
+from pentad.shared.segments.segment import MOST_OF_TASK, MOST_OF_TEXT
 
 AT = "2030-01-31T12:00:00.000Z"
 HEADER = TaskHeader(tenant="acme", task_id="task-0-1", session="s1", status="completed", user="ada")
@@ -26,15 +26,15 @@ def moved(*positions: int) -> bytes:
     return entry(gone, TranscriptMeta(at=AT))
 
 
-def further(entries: list[bytes], earlier: ReadSoFar | None) -> ReadSoFar:
+def further(entries: list[bytes], earlier: CachedTranscript | None) -> CachedTranscript:
     """As an archiver reads it."""
     begin = earlier.next if earlier is not None else 0
     if earlier is not None and not earlier.continues_in(entries[begin:]):
-        return read_on(HEADER, entries, None)
-    return read_on(HEADER, entries[begin:], earlier)
+        return read_further(HEADER, entries, None)
+    return read_further(HEADER, entries[begin:], earlier)
 
 
-def same(one: ReadSoFar, other: ReadSoFar) -> bool:
+def same(one: CachedTranscript, other: CachedTranscript) -> bool:
     return (one.messages, one.cut, one.last, one.size) == (other.messages, other.cut, other.last, other.size)
 
 
@@ -50,7 +50,7 @@ def test_read_in_pieces_it_is_what_it_is_at_once(seed: int) -> None:
     while at < len(entries):
         at += chance.randrange(0, 5)
         read = further(entries[:at], read)
-        assert same(read, read_on(HEADER, entries[:at], None))
+        assert same(read, read_further(HEADER, entries[:at], None))
 
 
 def test_of_a_long_task_only_what_is_new_is_cut() -> None:
@@ -67,7 +67,7 @@ def test_a_server_that_has_lost_its_last_writes_is_read_anew(left: int) -> None:
     before = further([line(n) for n in range(5)], None)
     other = [line(n) for n in range(left)] + [line(n, content="Another.") for n in range(4)]
     for entries in (other, other[:left]):
-        assert same(further(entries, before), read_on(HEADER, entries, None))
+        assert same(further(entries, before), read_further(HEADER, entries, None))
 
 
 def test_a_task_in_pieces_has_no_more_segments_than_at_once() -> None:
@@ -75,5 +75,5 @@ def test_a_task_in_pieces_has_no_more_segments_than_at_once() -> None:
     entries = [line(n, content=text) for n in range(1 + MOST_OF_TASK // MOST_OF_TEXT)]
     read = further(entries, further(entries[:-1], None))
     assert len(read.cut.segments) == MOST_OF_TASK
-    assert same(read, read_on(HEADER, entries, None))
+    assert same(read, read_further(HEADER, entries, None))
     assert read.weight > read.size

@@ -3,7 +3,7 @@
 import pytest
 
 from pentad.shared.graph.knowledge import EdgeType, NodeKind
-from pentad.shared.graph.node_ids import edge_id, node_id
+from pentad.shared.graph.merging import edge_id, node_id
 from pentad.shared.owners import Owner
 from pentad.shared.vectors.limits import check_id
 from tests.unit.segments.transcripts import HOSTILE

@@ -6,14 +6,17 @@ import pytest
 
 from pentad.shared.graph.graph_limits import check_edges, check_nodes
 from pentad.shared.graph.knowledge import EdgeType, NodeKind
-from pentad.shared.graph.node_ids import node_id
-from pentad.shared.memory.extracted import MOST_EDGES, MOST_NODES, Extracted, extracted
-from pentad.shared.memory.extraction_question import (
-    MOST_CHARS,
+from pentad.shared.graph.merging import node_id
+from pentad.shared.memory.extraction import (
+    MOST_EDGES,
+    MOST_NODES,
+    MOST_QUESTION_CHARS,
     MOST_SEGMENTS,
+    Extracted,
     NearNode,
-    asked_of,
+    extracted,
     extraction_question,
+    segments_shown,
 )
 from pentad.shared.memory.points import cut_task
 from pentad.shared.owners import Owner
@@ -26,7 +29,7 @@ TALK = [
     said("My boss is Olav.", user_id="bob"),
     said("It is windy here."),
 ]
-SEGMENTS = asked_of(cut_task("acme", "task-0-1", "s1", TALK))
+SEGMENTS = segments_shown(cut_task("acme", "task-0-1", "s1", TALK))
 NEAR = [NearNode("old", "ada", "fact", "The ferry leaves at nine."), NearNode("wind", None, "concept", "Wind")]
 FACT: dict[str, Any] = {"id": "a", "kind": "fact", "text": "The ferry leaves at ten.", "importance": 0.8}
 
@@ -124,9 +127,9 @@ def test_times_are_taken_where_they_are_times() -> None:
 
 def test_the_model_is_shown_numbered_segments_within_bounds() -> None:
     many = [answered(None, tool_calls=[calling("find", "{}")]), *(said("word " * 100) for _ in range(MOST_SEGMENTS))]
-    shown = asked_of(cut_task("acme", "task-0-1", "s1", many))
-    assert sum(len(each.text) for each in shown) <= MOST_CHARS
-    assert len(asked_of(cut_task("acme", "task-0-1", "s1", [said(f"{n}") for n in range(500)]))) == MOST_SEGMENTS
+    shown = segments_shown(cut_task("acme", "task-0-1", "s1", many))
+    assert sum(len(each.text) for each in shown) <= MOST_QUESTION_CHARS
+    assert len(segments_shown(cut_task("acme", "task-0-1", "s1", [said(f"{n}") for n in range(500)]))) == MOST_SEGMENTS
     question = extraction_question(SEGMENTS, NEAR)
     assert '"n":1,"type":"user_message","speaker":"ada"' in question
     assert '{"id":"k1","kind":"fact","text":"The ferry leaves at nine."}' in question

@@ -9,17 +9,11 @@ from pentad.contracts.records import SegmentType
 from pentad.shared.graph.graph_limits import check_edges, check_nodes
 from pentad.shared.graph.knowledge import EdgeType, MemoryNode, NodeKind
 from pentad.shared.graph.merging import merged_edges, merged_nodes
-from pentad.shared.memory.graph_of_task import (
-    MOST_ENTITIES,
-    MOST_MENTIONS,
-    TaskGraph,
-    graph_of_task,
-    task_before,
-)
 from pentad.shared.memory.points import cut_task
+from pentad.shared.memory.task_graph import MOST_ENTITIES, MOST_MENTIONS, TaskGraph, task_before, task_graph
 from pentad.shared.owners import Owner
 from pentad.shared.segments.anchors import anchor_of
-from pentad.shared.segments.expanding import expanded
+from pentad.shared.segments.expansion import expanded
 from tests.unit.segments.transcripts import AT, HOSTILE, answered, calling, result, said
 
 TALK = [said("We met Mimi Solberg in Oslo."), answered("And what did MIMI SOLBERG say?"), said("Nothing.")]
@@ -27,7 +21,7 @@ BOTH = [said("I live in Bergen", user_id="ada"), answered("Noted."), said("My bo
 
 
 def learned(messages: Sequence[dict[str, Any]], before: str = "") -> TaskGraph:
-    return graph_of_task(cut_task("acme", "task-0-2", "s1", messages), before)
+    return task_graph(cut_task("acme", "task-0-2", "s1", messages), before)
 
 
 def entities(graph: TaskGraph) -> dict[str, MemoryNode]:
@@ -77,7 +71,7 @@ def test_a_task_follows_the_one_before_which_may_still_be_unknown() -> None:
 
 
 def test_the_order_in_which_tasks_are_learned_changes_nothing() -> None:
-    first = graph_of_task(cut_task("acme", "task-0-1", "s1", TALK), "")
+    first = task_graph(cut_task("acme", "task-0-1", "s1", TALK), "")
     second = learned([said("Oslo again, dear Oslo", at="2030-02-01T12:00:00.000Z")], "task-0-1")
     assert merged_nodes(first.nodes + second.nodes) == merged_nodes(second.nodes + first.nodes)
     assert merged_edges(first.edges + second.edges) == merged_edges(second.edges + first.edges)

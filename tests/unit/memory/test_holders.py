@@ -7,8 +7,7 @@ from pentad.shared.graph.knowledge import Support
 from pentad.shared.graph.neo4j_rows import holder_text
 from pentad.shared.memory.points import cut_task, points_of
 from pentad.shared.owners import Owner, session_holder
-from pentad.shared.segments.passages import passages_of
-from pentad.shared.segments.speakers import owned
+from pentad.shared.segments.passages import owned, passages_of
 from tests.unit.segments.transcripts import answered, said
 
 ALONE = [said("My salary is 4,000 euros.") | {"memory_session": "s1"}, answered("Noted.")]

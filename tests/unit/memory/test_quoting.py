@@ -5,10 +5,9 @@ import json
 import pytest
 
 from pentad.contracts.quotes import quotes_in
-from pentad.shared.memory.quoting import MOST_QUOTES, hits_about, new_hits, quotation_of, related_tasks
-from pentad.shared.memory.searching import MemoryHit
+from pentad.shared.memory.quotes import MOST_QUOTES, hits_about, new_hits, quotation_of, related_tasks, tokens_in
+from pentad.shared.memory.search import MemoryHit
 from pentad.shared.owners import Owner
-from pentad.shared.recall.token_budget import tokens_in
 from pentad.shared.vectors.points import Payload
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from pentad.contracts.records import Anchor, SegmentType
 from pentad.shared.graph.knowledge import MemoryNode, NodeKind, Support
-from pentad.shared.memory.node_points import node_point
+from pentad.shared.memory.nodes import node_point
 from pentad.shared.memory.points import SEGMENT_KIND
 from pentad.shared.memory.true_times import Span, TrueTimes, times_kept, times_of, untrue_among
 from pentad.shared.owners import Owner

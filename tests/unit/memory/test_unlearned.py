@@ -8,9 +8,9 @@ import pytest
 
 from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode
 from pentad.shared.graph.merging import merged_edges, merged_nodes
-from pentad.shared.memory.graph_of_task import MOST_ENTITIES, MOST_MENTIONS, TaskGraph, graph_of_task
+from pentad.shared.memory.increments import learned_count, learned_from
 from pentad.shared.memory.points import CutTask, cut_task, without
-from pentad.shared.memory.unlearned import known_of, learned_from
+from pentad.shared.memory.task_graph import MOST_ENTITIES, MOST_MENTIONS, TaskGraph, task_graph
 from tests.unit.segments.transcripts import HOSTILE, answered, calling, said
 
 USERS = [None, "ada", "bob"]
@@ -51,7 +51,7 @@ class Kept:
 
 def at_once(task: CutTask, before: str) -> tuple[list[MemoryNode], list[MemoryEdge]]:
     kept = Kept()
-    kept.write(graph_of_task(task, before))
+    kept.write(task_graph(task, before))
     return kept.nodes, kept.edges
 
 
@@ -62,12 +62,12 @@ def test_learned_end_by_end_a_task_is_what_it_is_when_learned_at_once(seed: int)
     while at < len(messages):
         at += chance.randrange(1, 7)
         task = cut(messages[:at])
-        known = known_of(task, NOTHING, learned)
+        known = learned_count(task, NOTHING, learned)
         assert known == (0 if learned is None else learned.count)
-        kept.write(graph_of_task(task, "task-0-1", known))
+        kept.write(task_graph(task, "task-0-1", known))
         learned = learned_from(task, NOTHING)
         assert (kept.nodes, kept.edges) == at_once(task, "task-0-1")
-    assert graph_of_task(cut(messages), "task-0-1", len(cut(messages).segments)) == TaskGraph([], [])
+    assert task_graph(cut(messages), "task-0-1", len(cut(messages).segments)) == TaskGraph([], [])
 
 
 def test_an_end_adds_the_same_at_turn_3_and_at_turn_200() -> None:
@@ -75,7 +75,7 @@ def test_an_end_adds_the_same_at_turn_3_and_at_turn_200() -> None:
     added = {}
     for at in (3, 200):
         learned = len(cut([message for turn in turns[: at - 1] for message in turn]).segments)
-        graph = graph_of_task(cut([message for turn in turns[:at] for message in turn]), "", learned)
+        graph = task_graph(cut([message for turn in turns[:at] for message in turn]), "", learned)
         added[at] = (len(graph.nodes), len(graph.edges), sum(len(node.supports) for node in graph.nodes))
     assert added[200] == added[3] == (2, 1, 3), "a name in two places, that it is the task's, and what was stated"
 
@@ -84,7 +84,7 @@ def test_the_bounds_of_a_task_are_those_of_all_its_ends() -> None:
     messages = [said(f"We saw Place{n} and dear Mimi.") for n in range(MOST_ENTITIES + 40)]
     kept = Kept()
     for at in range(0, len(messages), 37):
-        kept.write(graph_of_task(cut(messages[: at + 37]), "", at))
+        kept.write(task_graph(cut(messages[: at + 37]), "", at))
     assert (kept.nodes, kept.edges) == at_once(cut(messages), "")
     assert max(len(node.supports) for node in kept.nodes) == MOST_MENTIONS
 
@@ -93,17 +93,17 @@ def test_where_something_has_gone_or_is_another_nothing_counts_as_learned() -> N
     messages = talk(random.Random(1), 6)
     task = cut(messages)
     learned = learned_from(task, NOTHING)
-    assert known_of(task, NOTHING, learned) == len(task.segments)
-    assert known_of(task, NOTHING, None) == 0
-    assert known_of(task, frozenset({"99"}), learned) == 0, "another writer may have learned from what has gone"
-    assert known_of(without(task, {task.segments[0].id}), NOTHING, learned) == 0
-    assert known_of(cut(messages[:2]), NOTHING, learned) == 0, "a restored task is shorter"
+    assert learned_count(task, NOTHING, learned) == len(task.segments)
+    assert learned_count(task, NOTHING, None) == 0
+    assert learned_count(task, frozenset({"99"}), learned) == 0, "another writer may have learned from what has gone"
+    assert learned_count(without(task, {task.segments[0].id}), NOTHING, learned) == 0
+    assert learned_count(cut(messages[:2]), NOTHING, learned) == 0, "a restored task is shorter"
     for other in (said("Another", user_id="ada"), messages[0] | {"at": "2031-01-01T00:00:00.000Z"},
                   messages[0] | {"user_id": "eve"}):  # fmt: skip
-        assert known_of(cut([other, *messages[1:]]), NOTHING, learned) == 0
+        assert learned_count(cut([other, *messages[1:]]), NOTHING, learned) == 0
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_texts_are_learned_from_like_others(text: str) -> None:
     task = cut([said(text[:5_000], name=text[:50]), answered(text[:5_000])])
-    assert known_of(task, NOTHING, learned_from(task, NOTHING)) == len(task.segments)
+    assert learned_count(task, NOTHING, learned_from(task, NOTHING)) == len(task.segments)

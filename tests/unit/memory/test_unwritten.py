@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pentad.shared.memory.points import MARK, TASK_KIND, CutTask, cut_task, ids_of, segment_points
-from pentad.shared.memory.unwritten import Firsts, marked_point, new_points, unwritten
+from pentad.shared.memory.increments import FirstWritten, marked_point, new_points, unwritten
+from pentad.shared.memory.points import MARK_DETAIL, TASK_KIND, CutTask, cut_task, ids_of, segment_points
 from pentad.shared.models.embeddings import HashingEmbedding
 from pentad.shared.vectors.points import Payload, Point
 from tests.unit.segments.transcripts import HOSTILE, answered, said
@@ -26,7 +26,7 @@ class KeptPoints:
     def marks(self) -> dict[str, Payload]:
         return {name: point.payload for name, point in self.points.items() if point.payload.kind == TASK_KIND}
 
-    def write(self, task: CutTask, written: Firsts | None = None) -> None:
+    def write(self, task: CutTask, written: FirstWritten | None = None) -> None:
         """As the archiver does, without what was moved away."""
         new = unwritten(task, self.marks(), written if written is not None else {})
         places = [place for each in new for place in each.embedded]
@@ -139,7 +139,7 @@ def test_a_mark_that_is_none_counts_for_nothing(mark: Any) -> None:
     messages, store = talk(random.Random(5), 3), KeptPoints()
     store.write(cut(messages))
     for payload in store.marks().values():
-        payload.details[MARK] = mark
+        payload.details[MARK_DETAIL] = mark
     store.write(cut(messages))
     assert store.points == at_once(messages)
 

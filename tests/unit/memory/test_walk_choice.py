@@ -3,10 +3,10 @@
 import pytest
 
 from pentad.shared.graph.traversal import Reached
-from pentad.shared.memory.hit_walks import scores_of
 from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND
-from pentad.shared.memory.searching import MemoryHit
-from pentad.shared.memory.walk_choice import MOST_STARTS, WalkChoice, walk_asked_for, walk_by_rule
+from pentad.shared.memory.search import MemoryHit
+from pentad.shared.memory.walk_choice import MOST_STARTS, WalkChoice, requested_walk, walk_by_rule
+from pentad.shared.memory.walks import scores_of
 from pentad.shared.owners import Owner
 from pentad.shared.vectors.points import Payload
 
@@ -35,23 +35,23 @@ def test_starts_are_bounded() -> None:
     assert chosen is not None
     assert list(chosen.starts) == [f"n{number}" for number in range(MOST_STARTS)]
     names = hit("said", 0.9, SEGMENT_KIND, names="\n".join(f"name{number}" for number in range(900)))
-    asked = walk_asked_for("bfs", 6, [names, *many])
+    asked = requested_walk("bfs", 6, [names, *many])
     assert asked is not None
     assert (len(asked.starts), len(asked.names)) == (MOST_STARTS, 8)
 
 
 @pytest.mark.parametrize("strategy", ["bfs", "dfs", "astar"])
 def test_who_names_a_strategy_walks_from_names_too(strategy: str) -> None:
-    found = walk_asked_for(strategy, 3, [SAID, hit("fact", 0.8)])
+    found = requested_walk(strategy, 3, [SAID, hit("fact", 0.8)])
     names = {"mimi solberg": 0.9, "tromso": 0.9}
     assert found == WalkChoice(strategy, {"fact": 0.8}, names, 3, by_rule=False)
-    assert walk_asked_for(strategy, 3, []) == WalkChoice(strategy, {}, {}, 3, by_rule=False)
+    assert requested_walk(strategy, 3, []) == WalkChoice(strategy, {}, {}, 3, by_rule=False)
 
 
 def test_a_rule_or_none_may_be_asked_for() -> None:
     hits = [SAID, hit("fact", 0.8)]
-    assert walk_asked_for("auto", 6, hits) == walk_by_rule(hits)
-    assert walk_asked_for("none", 6, hits) is None
+    assert requested_walk("auto", 6, hits) == walk_by_rule(hits)
+    assert requested_walk("none", 6, hits) is None
 
 
 def test_what_a_walk_comes_to_is_worth_less_with_each_step_of_its_own_start() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pentad.shared.memory.walk_question import (
+from pentad.shared.memory.walk_choice import (
     MOST_SHOWN,
     WalkAnswer,
     answer_bytes,

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from pentad.shared.recall.fusion import FoundSegments, fused
-from pentad.shared.recall.part_weights import LETTERS, MEANING, PartWeights, weights_for
+from pentad.shared.recall.fusion import LETTERS_WEIGHTS, MEANING_WEIGHTS, FoundSegments, PartWeights, fused, weights_for
+from pentad.shared.recall.indexed_segments import SegmentFacts
 from pentad.shared.recall.proper_names import NamesInText
 from pentad.shared.recall.questions import ReadQuestion, read_question
-from pentad.shared.recall.written import SegmentFacts
 
 WEIGHTS = PartWeights(text=0.5, around=0.2, words=0.3, around_words=0.3, task=0.3, answers=0.2, graph=0.5)
 NOW = 1_900_000_000_000
@@ -90,7 +89,7 @@ def test_equal_scores_are_ordered_by_id() -> None:
     assert order(QUESTION, found(text=dict.fromkeys("cab", 0.5)), a=PLAIN, b=PLAIN, c=PLAIN) == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("weights", [MEANING, LETTERS])
+@pytest.mark.parametrize("weights", [MEANING_WEIGHTS, LETTERS_WEIGHTS])
 @pytest.mark.parametrize("seed", range(20))
 def test_scores_are_between_0_and_1_and_do_not_depend_on_the_order_found(seed: int, weights: PartWeights) -> None:
     chance = Random(seed)
@@ -132,8 +131,8 @@ def test_scores_are_between_0_and_1_and_do_not_depend_on_the_order_found(seed: i
 
 
 def test_the_embedding_without_a_model_weighs_words_more() -> None:
-    assert weights_for("simple-384") is LETTERS
-    assert weights_for("all-MiniLM-L6-v2-int8-1") is MEANING
-    assert LETTERS.text < LETTERS.words
-    assert weights_for("simple-384", hurried=True) == replace(LETTERS, text=0.0)
-    assert weights_for("all-MiniLM-L6-v2-int8-1", hurried=True) is MEANING, "there the vectors find"
+    assert weights_for("simple-384") is LETTERS_WEIGHTS
+    assert weights_for("all-MiniLM-L6-v2-int8-1") is MEANING_WEIGHTS
+    assert LETTERS_WEIGHTS.text < LETTERS_WEIGHTS.words
+    assert weights_for("simple-384", hurried=True) == replace(LETTERS_WEIGHTS, text=0.0)
+    assert weights_for("all-MiniLM-L6-v2-int8-1", hurried=True) is MEANING_WEIGHTS, "there the vectors find"

@@ -4,12 +4,10 @@ from typing import Any
 
 import pytest
 
-from pentad.shared.recall.importance import LEAST, importance_of
+from pentad.shared.recall.cues import MIN_IMPORTANCE, importance_of, names_time
 from pentad.shared.recall.proper_names import names_of
-from pentad.shared.recall.same_words import words_digest
-from pentad.shared.recall.segment_cues import names_time
-from pentad.shared.recall.terms import terms_of
-from pentad.shared.segments.segmenting import Segment, segments_of
+from pentad.shared.recall.terms import terms_of, words_digest
+from pentad.shared.segments.segment import Segment, segments_of
 from tests.unit.segments.transcripts import HOSTILE, answered, said
 
 
@@ -34,7 +32,7 @@ def weighed(segment: Segment) -> float:
         ("what is my cat called?", 0.4),
         ("which ferry is painted blue?", 0.2),
         ("thanks", 0.2),
-        ("thanks?", LEAST),
+        ("thanks?", MIN_IMPORTANCE),
         ("我的猫叫米米。", 0.6),
         ("记住，我的猫叫米米。", 1.0),
     ],
@@ -50,7 +48,7 @@ def test_what_is_answered_matters_less_than_what_was_said() -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_importance_of_hostile_texts_is_in_bounds(text: str) -> None:
     for segment in segments_of("t1", "task-0-1", [said(text)])[:5]:
-        assert LEAST <= weighed(segment) <= 1
+        assert MIN_IMPORTANCE <= weighed(segment) <= 1
 
 
 @pytest.mark.parametrize(

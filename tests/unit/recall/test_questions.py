@@ -2,8 +2,8 @@
 
 import pytest
 
+from pentad.shared.recall.cues import asks, asks_when, ends_asking, names_time
 from pentad.shared.recall.questions import MOST_PARTICIPANTS, MOST_TERMS, read_question
-from pentad.shared.recall.segment_cues import asks, asks_when, ends_asking, names_time
 from tests.unit.segments.transcripts import HOSTILE
 
 PEOPLE = ("Caroline", "Mary Ann", "小明", "Strauß", "user", "assistant")

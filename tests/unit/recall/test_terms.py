@@ -2,8 +2,7 @@
 
 import pytest
 
-from pentad.shared.recall.lexical import MEAN_WORDS, MOST_TERMS, asked_terms, written_terms
-from pentad.shared.recall.terms import MOST_CHARS, terms_of
+from pentad.shared.recall.terms import MEAN_WORDS, MOST_CHARS, MOST_TERMS, asked_terms, indexed_terms, terms_of
 from tests.unit.segments.transcripts import HOSTILE
 
 
@@ -40,13 +39,13 @@ def test_terms_of_hostile_texts_are_few_and_of_32_bits(text: str) -> None:
 
 
 def test_a_terms_part_grows_with_its_count_and_shrinks_with_the_length() -> None:
-    once = written_terms([1, 2, 3], MEAN_WORDS)[1]
-    assert once < written_terms([1, 1, 3], MEAN_WORDS)[1] < 2.2
-    assert written_terms([1, *range(2, 200)], MEAN_WORDS)[1] < once
+    once = indexed_terms([1, 2, 3], MEAN_WORDS)[1]
+    assert once < indexed_terms([1, 1, 3], MEAN_WORDS)[1] < 2.2
+    assert indexed_terms([1, *range(2, 200)], MEAN_WORDS)[1] < once
 
 
 def test_a_point_keeps_the_most_frequent_of_too_many_terms() -> None:
-    kept = written_terms([*range(3_000), 2_999], MEAN_WORDS)
+    kept = indexed_terms([*range(3_000), 2_999], MEAN_WORDS)
     assert len(kept) == MOST_TERMS
     assert 2_999 in kept
 

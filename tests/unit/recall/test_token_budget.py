@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from pentad.shared.recall.token_budget import fitting, tokens_in
+from pentad.shared.memory.quotes import fitting, tokens_in
 from tests.unit.segments.transcripts import HOSTILE
 
 

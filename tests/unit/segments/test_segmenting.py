@@ -6,8 +6,8 @@ import pytest
 
 from pentad.contracts.records import SegmentType
 from pentad.shared.segments.anchors import BadAnchorError, anchor_of, anchor_text
-from pentad.shared.segments.expanding import MOST_AROUND, expanded
-from pentad.shared.segments.segmenting import MOST_OF_TASK, MOST_OF_TEXT, Segment, segments_of
+from pentad.shared.segments.expansion import MOST_AROUND, expanded
+from pentad.shared.segments.segment import MOST_OF_TASK, MOST_OF_TEXT, Segment, segments_of
 from tests.unit.segments.transcripts import AT, HOSTILE, WEATHER, answered, calling, result, said
 
 LONG = "The weather of the island changes within an hour. " * 60

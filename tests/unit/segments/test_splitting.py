@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from pentad.shared.segments.splitting import LEAST, LONGEST, spans_of
+from pentad.shared.segments.segment import MAX_SEGMENT_CHARS, MIN_CUT_CHARS, spans_of
 from tests.unit.segments.transcripts import HOSTILE
 
 
@@ -12,7 +12,7 @@ def pieces(text: str) -> list[str]:
     return [text[start:end] for start, end in spans_of(text)]
 
 
-@pytest.mark.parametrize("text", ["Hello.", "  What? Yes! \n", "好的。你呢？", "x" * LONGEST])
+@pytest.mark.parametrize("text", ["Hello.", "  What? Yes! \n", "好的。你呢？", "x" * MAX_SEGMENT_CHARS])
 def test_a_short_text_is_one_piece_without_the_space_around_it(text: str) -> None:
     assert pieces(text) == [text.strip()]
 
@@ -25,8 +25,8 @@ def test_a_text_without_letters_and_digits_has_no_piece(text: str) -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_pieces_are_bounded_and_hold_all_letters_in_order(text: str) -> None:
     found = pieces(text)
-    assert all(0 < len(piece) <= LONGEST for piece in found)
-    assert len(found) <= len(text) // LEAST + 1
+    assert all(0 < len(piece) <= MAX_SEGMENT_CHARS for piece in found)
+    assert len(found) <= len(text) // MIN_CUT_CHARS + 1
     assert "".join(filter(str.isalnum, "".join(found))) == "".join(filter(str.isalnum, text))
 
 
@@ -70,5 +70,5 @@ def test_what_a_reader_sees_as_one_character_is_not_cut(character: str) -> None:
 
 def test_a_pile_of_marks_that_is_longer_than_a_piece_is_cut_all_the_same() -> None:
     found = pieces("a" + "\u0301" * 5_000 + "b")
-    assert max(map(len, found)) <= LONGEST
+    assert max(map(len, found)) <= MAX_SEGMENT_CHARS
     assert unicodedata.combining(found[0][-1])

@@ -11,7 +11,7 @@ from pentad.services.tool_worker.builtins.clock import clock_of
 from pentad.services.tool_worker.builtins.echo import echo
 from pentad.services.tool_worker.builtins.memory_note import memory_note
 from pentad.services.tool_worker.sources import ToolInvocation
-from pentad.shared.memory.noted import NOTE_TOOL
+from pentad.shared.memory.facts import NOTE_TOOL
 from pentad.shared.plugins.registry import define
 from tests.support.waiting import PATIENCE_S
 

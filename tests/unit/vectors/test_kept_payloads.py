@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from pentad.shared.vectors.kept_payloads import KeptPayloads
+from pentad.shared.vectors.payload_cache import PayloadCache
 from pentad.shared.vectors.points import Payload
 from tests.support.point_maker import point
 
@@ -18,7 +18,7 @@ def reading(asked: list[str]) -> Callable[[list[str]], dict[str, Payload]]:
 
 
 def test_each_is_read_once_until_it_is_written() -> None:
-    kept, asked = KeptPayloads(), list[str]()
+    kept, asked = PayloadCache(), list[str]()
     for _ in range(2):
         assert set(kept.of(["a", "b", "gone"], reading(asked))) == {"a", "b"}
     assert asked == ["a", "b", "gone", "gone"]
@@ -32,7 +32,7 @@ def test_each_is_read_once_until_it_is_written() -> None:
 
 
 def test_the_oldest_go_first() -> None:
-    kept, asked = KeptPayloads(most=3), list[str]()
+    kept, asked = PayloadCache(most=3), list[str]()
     for name in "abcd":
         kept.of([name], reading(asked))
     asked.clear()
@@ -43,5 +43,5 @@ def test_the_oldest_go_first() -> None:
 
 
 def test_more_than_there_is_room_for_are_all_told() -> None:
-    kept = KeptPayloads(most=2)
+    kept = PayloadCache(most=2)
     assert len(kept.of(list("abcdef"), reading([]))) == 6

@@ -3,7 +3,7 @@
 import pytest
 
 from pentad.shared.vectors.limits import check_name
-from pentad.shared.vectors.naming import collection_name
+from pentad.shared.vectors.points import collection_name
 
 
 def test_a_name_can_be_read_and_is_the_same_every_time() -> None:

@@ -1,0 +1,47 @@
+"""Expands an anchor: the very words it points at, with what was said before and after them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pentad.contracts.records import Anchor
+from pentad.shared.immutable import immutable
+from pentad.shared.segments.anchors import BadAnchorError, quote_digest, segment_id
+from pentad.shared.segments.passages import passages_of
+from pentad.shared.segments.segment import Segment, segments_of
+
+MOST_AROUND = 50
+"""Segments that are shown on each side."""
+
+
+@immutable
+class ExpandedAnchor:
+    """The segment that an anchor points at, with its neighbours."""
+
+    focus: Segment
+    before: tuple[Segment, ...]
+    """Segments before it, the nearest last."""
+    after: tuple[Segment, ...]
+    """Segments after it, the nearest first."""
+
+
+def expanded(tenant: str, anchor: Anchor, messages: Sequence[Mapping[str, Any]], window: int = 2) -> ExpandedAnchor:
+    """Return the segment with ``window`` segments on each side, at most `MOST_AROUND`.
+
+    ``messages`` is the task's transcript. Raises `BadAnchorError` when the words are not there: they were moved away,
+    or it is another task's transcript.
+    """
+    focus = _quoted(tenant, anchor, messages)
+    window = max(0, min(window, MOST_AROUND))
+    segments = segments_of(tenant, anchor.task_id, messages)
+    before = [segment for segment in segments if segment.place < focus.place]
+    after = [segment for segment in segments if segment.place > focus.place]
+    return ExpandedAnchor(focus, tuple(before[len(before) - min(window, len(before)) :]), tuple(after[:window]))
+
+
+def _quoted(tenant: str, anchor: Anchor, messages: Sequence[Mapping[str, Any]]) -> Segment:
+    for passage in passages_of(messages):
+        if (passage.position, passage.part) == (anchor.position, anchor.part):
+            quote = passage.text[anchor.start : anchor.end]
+            if quote_digest(quote) == anchor.quote:
+                return Segment(segment_id(tenant, anchor), anchor, quote, passage.speaker, passage.holder)
+    raise BadAnchorError(f"what this anchor points at is not in task {anchor.task_id} any more: search again")
