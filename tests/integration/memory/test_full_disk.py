@@ -100,7 +100,7 @@ def memory_processes() -> list[int]:
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             ours = f"PPid:\t{os.getpid()}\n" in (process / "status").read_text()
-            if ours and b"vectors_child" in (process / "cmdline").read_bytes():
+            if ours and b"store_child" in (process / "cmdline").read_bytes():
                 found.append(int(process.name))
     return found
 
