@@ -19,7 +19,7 @@ from pentad.shared.embedder.vectors import Requester
 from pentad.shared.instructions.builtin import MEMORY_RETRIEVER
 from pentad.shared.instructions.json_answers import UnusableAnswerError, ask_json
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.search import MemoryHit
+from pentad.shared.memory.ranking import MemoryHit
 from pentad.shared.memory.task_recall import RECALL_OFF, Recall, RecallQuestion, TaskRecall
 from pentad.shared.memory.walk_choice import (
     ChosenWalk,

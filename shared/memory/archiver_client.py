@@ -16,7 +16,7 @@ from pentad.shared.errors import MemoryOutageError, MemoryRefusedError, OutageEr
 from pentad.shared.graph.graph_limits import check_found, check_ids
 from pentad.shared.graph.knowledge import BareEdge, EdgeType, MemoryEdge, MemoryNode, Tally, WalkedEdge
 from pentad.shared.graph.merging import without_supports
-from pentad.shared.memory.ranking import MemoryRanking, RankedMemories
+from pentad.shared.memory.ranking import EmbeddedQuestion, MemoryHit
 from pentad.shared.memory.remote_calls import (
     GRAPH_CALLS,
     GRAPH_PREFIX,
@@ -144,10 +144,10 @@ class ArchiverVectors(CheckedVectors):
         """Close the connection; who waits for an answer gets ``MemoryOutageError``."""
         await self._calls.aclose()
 
-    async def rank(self, collection: str, asked: MemoryRanking) -> RankedMemories:
+    async def rank(self, collection: str, asked: EmbeddedQuestion) -> list[MemoryHit]:
         """See `RankingVectors`."""
         check_name(collection)
-        ranked: RankedMemories = await self._call("rank", collection, asked)
+        ranked: list[MemoryHit] = await self._call("rank", collection, asked)
         return ranked
 
     async def _upsert(self, collection: str, points: Sequence[Point]) -> None:

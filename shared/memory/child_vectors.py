@@ -19,7 +19,7 @@ from pentad.shared.memory.child_protocol import (
     result_of,
     start_child,
 )
-from pentad.shared.memory.ranking import MemoryRanking, RankedMemories
+from pentad.shared.memory.ranking import EmbeddedQuestion, MemoryHit
 from pentad.shared.memory.remote_calls import CHILD_CALLS, POINTS_AT_ONCE, unpacked
 from pentad.shared.vectors.checked_vectors import CheckedVectors
 from pentad.shared.vectors.edge_folder import EdgeFolder
@@ -151,10 +151,10 @@ class ChildVectors(CheckedVectors):
                 await child.end()
             await asyncio.to_thread(self._folder.close)
 
-    async def rank(self, collection: str, asked: MemoryRanking) -> RankedMemories:
+    async def rank(self, collection: str, asked: EmbeddedQuestion) -> list[MemoryHit]:
         """See `RankingVectors`."""
         check_name(collection)
-        ranked: RankedMemories = await self._call("rank", collection, asked)
+        ranked: list[MemoryHit] = await self._call("rank", collection, asked)
         return ranked
 
     async def parts(self) -> list[str]:

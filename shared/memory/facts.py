@@ -11,7 +11,7 @@ from pentad.contracts.plain_json import read_json
 from pentad.contracts.records import SegmentType
 from pentad.shared.graph.knowledge import MemoryNode
 from pentad.shared.recall.cues import ends_asking, importance_of, names_time
-from pentad.shared.recall.indexed_segments import WordCache
+from pentad.shared.recall.segment_features import WordCache
 from pentad.shared.segments.segment import Segment
 
 MIN_FACT_IMPORTANCE = 0.6

@@ -23,7 +23,7 @@ from pentad.shared.memory.points import (
     segment_points,
     task_point,
 )
-from pentad.shared.recall.indexed_segments import AROUND
+from pentad.shared.recall.segment_features import AROUND
 from pentad.shared.segments.segment import Segment
 from pentad.shared.vectors.points import Payload, Point
 

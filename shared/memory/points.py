@@ -17,13 +17,13 @@ from pentad.shared.immutable import immutable
 from pentad.shared.memory.mentions import name_terms, names_kept, names_told
 from pentad.shared.models.loose_values import as_text
 from pentad.shared.owners import Owner
-from pentad.shared.recall.indexed_segments import (
+from pentad.shared.recall.segment_features import (
     AROUND,
-    IndexedSegment,
     SegmentFacts,
+    SegmentFeatures,
     WordCache,
     around_vectors,
-    indexed_segments,
+    features_of,
     task_terms,
 )
 from pentad.shared.recall.terms import SparseTerms, words_digest
@@ -133,8 +133,8 @@ def segment_points(task: CutTask, part: OwnersPart, first: int, vectors: Mapping
     begin = max(0, first - AROUND)
     own = part.places[begin:]
     near = [vectors[place] for place in own]
-    written = indexed_segments([task.segments[place] for place in own], task.read)
-    made = zip(own, written, near, around_vectors(near), strict=True)
+    features = features_of([task.segments[place] for place in own], task.read)
+    made = zip(own, features, near, around_vectors(near), strict=True)
     return (_segment_point(task, part.holder, *each) for each in islice(made, first - begin, None))
 
 
@@ -182,31 +182,32 @@ def words_kept(payload: Payload) -> str:
 
 
 def _segment_point(
-    task: CutTask, holder: str | None, place: int, each: IndexedSegment, text: Vector, around: Vector
+    task: CutTask, holder: str | None, place: int, features: SegmentFeatures, text: Vector, around: Vector
 ) -> Point:
-    names = name_terms((*each.facts.names.sure, *each.facts.names.perhaps))
+    names = name_terms((*features.facts.names.sure, *features.facts.names.perhaps))
     return Point(
-        each.segment.id,
-        segment_payload(task, holder, place, each),
+        task.segments[place].id,
+        segment_payload(task, holder, place, features.facts),
         {Dense.TEXT: tuple(text), Dense.AROUND: tuple(around)},
-        {Sparse.WORDS: sparse(each.words | names), Sparse.AROUND_WORDS: sparse(each.around_words)},
+        {Sparse.WORDS: sparse(features.words | names), Sparse.AROUND_WORDS: sparse(features.around_words)},
     )
 
 
-def segment_payload(task: CutTask, holder: str | None, place: int, each: IndexedSegment) -> Payload:
+def segment_payload(task: CutTask, holder: str | None, place: int, facts: SegmentFacts) -> Payload:
     """Return the payload of a segment. ``place``: its index among its task's segments."""
+    segment = task.segments[place]
     return Payload(
         owner=Owner.of_holder(task.tenant, holder),
         kind=SEGMENT_KIND,
-        type=each.segment.anchor.type.value,
+        type=segment.anchor.type.value,
         task=task.id,
         session=task.session,
         position=place,
-        at=each.facts.at_ms,
-        importance=each.facts.importance,
-        anchor=anchor_text(each.segment.anchor),
-        text=_writable(each.segment.text),
-        details=_segment_details(each.facts, words_digest(each.segment.text)),
+        at=facts.at_ms,
+        importance=facts.importance,
+        anchor=anchor_text(segment.anchor),
+        text=_writable(segment.text),
+        details=_segment_details(facts, words_digest(segment.text)),
     )
 
 

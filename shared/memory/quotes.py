@@ -1,28 +1,18 @@
 """The quotation of memories for a prompt: which hits are quoted, in how many tokens, and its text. Pure."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.quotes import Quote, RelatedTask, quotation, quote_line
 from pentad.shared.digests.wording import WIDE
-from pentad.shared.immutable import immutable
-from pentad.shared.memory.search import MemoryHit
+from pentad.shared.memory.ranking import MemoryHit
 from pentad.shared.recall.relevance import about
 
 MOST_QUOTES = 12
 _MOST_TASKS = 5
 """Number of related tasks that are named, those of the best quotes."""
-
-
-@immutable
-class QuotedHit:
-    """A hit as a line of a quotation."""
-
-    hit: MemoryHit
-    text: str
-    """Text of the line, with the line of its task."""
 
 
 def hits_about(question: str, hits: Sequence[MemoryHit], known: Sequence[str], task: str) -> Sequence[MemoryHit]:
@@ -46,10 +36,12 @@ def new_hits(hits: Sequence[MemoryHit], known: Sequence[str], task: str) -> Iter
 def quotation_of(hits: Sequence[MemoryHit], tokens: int) -> tuple[str, tuple[str, ...]]:
     """Return a quotation of about this many tokens and the anchors that it names; '' when no hit fits."""
     left = tokens - tokens_in(quotation([]))
-    lines = [
-        QuotedHit(hit, "\n".join(map(quote_line, (_quote(hit, len(hits)), *related_tasks([hit]))))) for hit in hits
-    ]
-    chosen = [each.hit for each in fitting(lines, left)][:MOST_QUOTES]
+
+    def lines(hit: MemoryHit) -> str:
+        """The line of a hit and that of its task; the longest number that the hit can get counts."""
+        return "\n".join(map(quote_line, (_quote(hit, len(hits)), *related_tasks([hit]))))
+
+    chosen = fitting(hits, lines, left)[:MOST_QUOTES]
     if not chosen:
         return "", ()
     return quotation(numbered(chosen)), tuple(hit.payload.anchor for hit in chosen)
@@ -91,14 +83,7 @@ _CHARS_PER_TOKEN = 3
 """Characters of a token in scripts other than Chinese and Japanese; the models that we know of need fewer tokens."""
 
 
-class HasText(Protocol):
-    """A memory with a text that may be quoted."""
-
-    @property
-    def text(self) -> str: ...
-
-
-H = TypeVar("H", bound=HasText)
+H = TypeVar("H")
 
 
 def tokens_in(text: str) -> int:
@@ -107,14 +92,11 @@ def tokens_in(text: str) -> int:
     return wide + -(-(len(text.encode("utf-8", "replace")) - 3 * wide) // _CHARS_PER_TOKEN)
 
 
-def fitting(memories: Iterable[H], tokens: int, each: int = 0) -> Sequence[H]:
-    """Return the memories that fit into so many tokens, in order; one that is too long is skipped.
-
-    ``each``: tokens that quoting costs beside the text.
-    """
+def fitting(memories: Iterable[H], text_of: Callable[[H], str], tokens: int) -> list[H]:
+    """Return the memories whose texts fit into so many tokens, in order; one that is too long is skipped."""
     chosen: list[H] = []
     for memory in memories:
-        need = each + tokens_in(memory.text)
+        need = tokens_in(text_of(memory))
         if need <= tokens:
             chosen.append(memory)
             tokens -= need

@@ -5,57 +5,83 @@ process of the embedded store, where the hits need not be sent to anybody.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 from pentad.contracts.ids import LAST_MS
+from pentad.shared.graph.knowledge import WalkedEdge
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.mentions import mentions_in, most_asked, name_terms
 from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND, TASK_KIND, facts_of, sparse, words_kept
 from pentad.shared.memory.true_times import untrue_among
 from pentad.shared.owners import Owner
 from pentad.shared.recall.fusion import FoundSegments, PartWeights, RankedSegment, fused, highest_sum, weights_for
-from pentad.shared.recall.indexed_segments import SegmentFacts
 from pentad.shared.recall.name_paths import connected, names_to_follow
 from pentad.shared.recall.newer_first import newer_first
 from pentad.shared.recall.questions import ReadQuestion, read_question
+from pentad.shared.recall.segment_features import SegmentFacts
 from pentad.shared.vectors.points import Dense, Hit, Payload, Sparse
 from pentad.shared.vectors.selection import DenseQuery, Selection, SparseQuery, VectorQuery
 
-RankedMemories = list[tuple[RankedSegment, Payload]]
-"""Ranked memories, the best first, each with its payload."""
-Searching = Generator[Sequence[VectorQuery], list[list[Hit]], RankedMemories]
-"""A generator that yields queries, receives the hits of each query, and returns the ranking."""
+MOST_FOUND = 100
+"""Hits of one search, at most."""
 
 
 @immutable
-class MemoryRanking:
-    """A question with its vector."""
+class MemoryQuestion:
+    """A question to the memory, and who asks it."""
 
     owner: Owner
     text: str
-    participants: tuple[str, ...]
-    """Names of those who have spoken in these memories."""
+    limit: int
+    """Number of hits, 1 to `MOST_FOUND`."""
+    now_ms: int
+    """Time from which recency counts, in ms since the epoch."""
+    participants: tuple[str, ...] = ()
+    """Names of those who have spoken in these memories, where they have names; the owner's user always counts."""
+    as_of: int | None = None
+    """Time in ms since the epoch: only what had been said and was true then counts; None: what is still true."""
+    kinds: tuple[str, ...] = ()
+    """Kinds of memory as points have them; empty: all."""
+    hurried: bool = False
+    """Whether a turn waits for it: what takes long and counts little is left out."""
+
+
+@immutable
+class MemoryHit:
+    """A memory that was found."""
+
+    id: str
+    payload: Payload
+    score: float
+    """Score, 0 to 1: how it compares with the other hits, not whether it answers."""
+    parts: Mapping[str, float]
+    """Parts of the score, by the names of `PartWeights`."""
+    also: tuple[str, ...] = ()
+    """Anchors of other places where the same owner says the same words, the newest first."""
+    path: tuple[WalkedEdge, ...] = ()
+    """Edges from this node back to the node at which the walk that reached it started."""
+
+
+@immutable
+class EmbeddedQuestion:
+    """A question with its vector."""
+
+    question: MemoryQuestion
     vector: tuple[float, ...]
     """Vector of the question without the participants' names."""
     model: str
     """Embedding model that made the vector."""
-    now_ms: int
-    limit: int
-    """Number of memories to return."""
-    as_of: int | None = None
-    """Time in ms since the epoch: only what had been said and was true then counts; None: what is still true."""
-    kinds: tuple[str, ...] = ()
-    """Kinds of memory to search; empty: all."""
-    hurried: bool = False
-    """Whether a turn waits for it."""
+
+
+Searching = Generator[Sequence[VectorQuery], list[list[Hit]], list[MemoryHit]]
+"""A generator that yields queries, receives the hits of each query, and returns the ranking."""
 
 
 @runtime_checkable
 class RankingVectors(Protocol):
     """A store of vectors that ranks where its points are."""
 
-    async def rank(self, collection: str, asked: MemoryRanking) -> RankedMemories:
+    async def rank(self, collection: str, asked: EmbeddedQuestion) -> list[MemoryHit]:
         """Return what `ranked_memories` returns for this store's hits. Raises what a search raises."""
         ...
 
@@ -66,16 +92,17 @@ def question_of(owner: Owner, text: str, participants: Sequence[str]) -> ReadQue
 
 
 def ranked_memories(
-    asked: MemoryRanking, facts_of_kept: Callable[[str, Payload], SegmentFacts] = lambda _, kept: facts_of(kept)
+    embedded: EmbeddedQuestion, facts_of_kept: Callable[[str, Payload], SegmentFacts] = lambda _, kept: facts_of(kept)
 ) -> Searching:
     """Search and rank, and once more with what the names in the best hits lead to.
 
     ``facts_of_kept``: reads the facts of a payload, perhaps from a cache.
     """
+    asked = embedded.question
     question = question_of(asked.owner, asked.text, asked.participants)
-    weights, moment = weights_for(asked.model, asked.hurried), asked.now_ms if asked.as_of is None else asked.as_of
+    weights, moment = weights_for(embedded.model, asked.hurried), asked.now_ms if asked.as_of is None else asked.as_of
     selections = _selections(asked)
-    searches = [pair for each in selections for pair in searches_for(question, asked.vector, each, weights).items()]
+    searches = [pair for each in selections for pair in searches_for(question, embedded.vector, each, weights).items()]
     answers = yield [query for _, query in searches]
     payloads = _segments_in(answers)
     untrue = untrue_among(payloads, asked.now_ms, asked.as_of)
@@ -98,7 +125,7 @@ def ranked_memories(
     return without_duplicates(newer_first(ranked, facts, texts, highest_sum(question, weights)), payloads, asked.limit)
 
 
-def _selections(asked: MemoryRanking) -> list[Selection]:
+def _selections(asked: MemoryQuestion) -> list[Selection]:
     """Return the selections to search: as of another time, segments said by then, and nodes, which have their own
     times.
 
@@ -112,7 +139,7 @@ def _selections(asked: MemoryRanking) -> list[Selection]:
     return [said, Selection(asked.owner, kinds=(NODE_KIND,))]
 
 
-def _is_wanted(kept: Payload, asked: MemoryRanking) -> bool:
+def _is_wanted(kept: Payload, asked: MemoryQuestion) -> bool:
     return not asked.kinds or kept.kind in asked.kinds
 
 
@@ -197,9 +224,7 @@ MOST_ANCHORS = 16
 """Anchors of one hit, the newest."""
 
 
-def without_duplicates(
-    ranked: Sequence[RankedSegment], payloads: Mapping[str, Payload], limit: int
-) -> list[tuple[RankedSegment, Payload]]:
+def without_duplicates(ranked: Sequence[RankedSegment], payloads: Mapping[str, Payload], limit: int) -> list[MemoryHit]:
     """Return the best ``limit`` memories; the same words of an owner are one hit with the anchors of all places.
 
     Merging happens at a search and not at a write: each place keeps its point, so one that is moved, forgotten or
@@ -218,8 +243,8 @@ def without_duplicates(
             chosen.append(each)
             others.append([])
     return [
-        (replace(each, also=_anchors(more, payloads[each.id].anchor)) if more else each, payloads[each.id])
-        for each, more in zip(chosen, others, strict=True)
+        MemoryHit(each.id, kept, each.score, each.parts, _anchors(more, kept.anchor))
+        for each, kept, more in zip(chosen, (payloads[each.id] for each in chosen), others, strict=True)
     ]
 
 

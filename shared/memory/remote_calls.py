@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 from pentad.shared.graph.knowledge import BareEdge, EdgeType, MemoryEdge, MemoryNode, Tally, WalkedEdge
 from pentad.shared.immutable import immutable
-from pentad.shared.memory.ranking import MemoryRanking, RankedMemories
+from pentad.shared.memory.ranking import EmbeddedQuestion, MemoryHit
 from pentad.shared.owners import Owner
 from pentad.shared.vectors.points import Collection, Hit, KeptPoint, Payload, Point, PointPage
 from pentad.shared.vectors.selection import Selection, VectorQuery
@@ -79,7 +79,7 @@ VECTOR_CALLS: Mapping[str, MemoryCall] = {
     "drop": MemoryCall(None, str),
     "upsert": MemoryCall(None, str, list[Point]),
     "search": MemoryCall(FoundHits, str, list[VectorQuery]),
-    "rank": MemoryCall(RankedMemories, str, MemoryRanking),
+    "rank": MemoryCall(list[MemoryHit], str, EmbeddedQuestion),
     "get": MemoryCall(list[KeptPoint], str, Selection),
     "scroll": MemoryCall(PointPage, str, Selection, int, str | None),
     "count": MemoryCall(int, str, Selection),

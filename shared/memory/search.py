@@ -1,64 +1,33 @@
 """Searching long-term memory: what an owner's question finds among what was said in finished tasks."""
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
 from pentad.contracts.memories import MemoryStats
 from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.vectors import Requester
 from pentad.shared.errors import MemoryRefusedError
-from pentad.shared.graph.knowledge import WalkedEdge
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.current_collection import CurrentVectors
 from pentad.shared.memory.points import FIRST_OF_TASK, NODE_KIND, SEGMENT_KIND, TASK_KIND
-from pentad.shared.memory.ranking import MemoryRanking, RankedMemories, RankingVectors, question_of, ranked_memories
+from pentad.shared.memory.ranking import (
+    MOST_FOUND,
+    EmbeddedQuestion,
+    MemoryHit,
+    MemoryQuestion,
+    RankingVectors,
+    question_of,
+    ranked_memories,
+)
 from pentad.shared.owners import Owner
-from pentad.shared.vectors.points import Hit, Payload, collection_name
+from pentad.shared.vectors.points import Hit, collection_name
 from pentad.shared.vectors.selection import Selection, VectorQuery, Whose
 from pentad.shared.vectors.vector_store import Vectors
 
 T = TypeVar("T")
 
-MOST_FOUND = 100
-"""Hits of one search, at most."""
 _PROBE_TEXT = "memory"
 """A text that is embedded only to learn the model's name."""
-
-
-@immutable
-class MemoryQuestion:
-    """A question to the memory, and who asks it."""
-
-    owner: Owner
-    text: str
-    limit: int
-    """Number of hits, 1 to `MOST_FOUND`."""
-    now_ms: int
-    """Time from which recency counts, in ms since the epoch."""
-    participants: tuple[str, ...] = ()
-    """Names of those who have spoken in these memories, where they have names; the owner's user always counts."""
-    as_of: int | None = None
-    """Time in ms since the epoch: only what had been said and was true then counts; None: what is still true."""
-    kinds: tuple[str, ...] = ()
-    """Kinds of memory as points have them; empty: all."""
-    hurried: bool = False
-    """Whether a turn waits for it: what takes long and counts little is left out."""
-
-
-@immutable
-class MemoryHit:
-    """A memory that was found."""
-
-    id: str
-    payload: Payload
-    score: float
-    """Score, 0 to 1: how it compares with the other hits, not whether it answers."""
-    parts: Mapping[str, float]
-    """Parts of the score, by the names of `PartWeights`."""
-    also: tuple[str, ...] = ()
-    """Anchors of other places where the same owner says the same words, the newest first."""
-    path: tuple[WalkedEdge, ...] = ()
-    """Edges from this node back to the node at which the walk that reached it started."""
 
 
 class MemorySearch:
@@ -83,27 +52,11 @@ class MemorySearch:
         if not any(map(str.isalnum, question.text)):
             raise MemoryRefusedError("ask something: a question has letters or digits")
         using = await self._embed(question.text, requester)
-        ranking = MemoryRanking(
-            asked.owner,
-            asked.text,
-            asked.participants,
-            tuple(using.vector),
-            using.model,
-            asked.now_ms,
-            asked.limit,
-            asked.as_of,
-            asked.kinds,
-            asked.hurried,
-        )
-        ranked = await self._ranked(ranking, using.collection)
-        return [MemoryHit(each.id, payload, each.score, each.parts, each.also) for each, payload in ranked]
+        return await self._ranked(EmbeddedQuestion(asked, tuple(using.vector), using.model), using.collection)
 
-    async def _ranked(self, asked: MemoryRanking, collection: str) -> RankedMemories:
-        """Rank where the memories are, if the store can and one collection has them all; else here.
-
-        A question as of another time is ranked here too: an archiver of an earlier version would answer as of now.
-        """
-        there: object = self._vectors if asked.as_of is None else None
+    async def _ranked(self, asked: EmbeddedQuestion, collection: str) -> list[MemoryHit]:
+        """Rank where the memories are, if the store can and one collection has them all; else here."""
+        there: object = self._vectors
         if isinstance(there, RankingVectors) and await self._current.earlier(collection) is None:
             return await self._there(collection, there.rank(collection, asked), [])
         ranking = ranked_memories(asked)
@@ -113,7 +66,7 @@ class MemorySearch:
             try:
                 queries = ranking.send(found)
             except StopIteration as ended:
-                ranked: RankedMemories = ended.value
+                ranked: list[MemoryHit] = ended.value
                 return ranked
 
     async def counts(self, owner: Owner, requester: Requester) -> MemoryStats:

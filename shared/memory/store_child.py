@@ -24,7 +24,7 @@ from pentad.shared.memory.child_protocol import (
     decode_points,
     error_frame,
 )
-from pentad.shared.memory.ranking import FactsCache, MemoryRanking, RankedMemories, ranked_memories
+from pentad.shared.memory.ranking import EmbeddedQuestion, FactsCache, MemoryHit, ranked_memories
 from pentad.shared.memory.remote_calls import CHILD_CALLS, packed
 from pentad.shared.vectors.payload_cache import MAX_PAYLOADS
 
@@ -70,14 +70,14 @@ class ChildServing:
         result = getattr(shards, call)(*args)
         return CHILD_CALLS[call].gives.dump_json(packed(result) if call == "search" else result)
 
-    def _rank(self, collection: str, asked: MemoryRanking) -> RankedMemories:
+    def _rank(self, collection: str, asked: EmbeddedQuestion) -> list[MemoryHit]:
         ranking = ranked_memories(asked, self._facts)
         queries = next(ranking)
         while True:
             try:
                 queries = ranking.send(self._opened().search(collection, queries))
             except StopIteration as ended:
-                ranked: RankedMemories = ended.value
+                ranked: list[MemoryHit] = ended.value
                 return ranked
 
     def _opened(self) -> "EdgeShards":

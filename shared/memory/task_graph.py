@@ -19,7 +19,7 @@ from pentad.shared.immutable import immutable
 from pentad.shared.memory.facts import SEARCHED_IMPORTANCE, notes_in, stated_facts
 from pentad.shared.memory.points import CutTask
 from pentad.shared.owners import Owner
-from pentad.shared.recall.indexed_segments import WordCache
+from pentad.shared.recall.segment_features import WordCache
 from pentad.shared.segments.anchors import anchor_text
 from pentad.shared.segments.segment import Segment
 

@@ -16,7 +16,8 @@ from pentad.shared.embedder.vectors import Requester
 from pentad.shared.errors import MemoryRefusedError, PentadError
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.quotes import hits_about, quotation_of
-from pentad.shared.memory.search import MemoryHit, MemoryQuestion, MemorySearch
+from pentad.shared.memory.ranking import MemoryHit, MemoryQuestion
+from pentad.shared.memory.search import MemorySearch
 from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.memory.walk_choice import ChosenWalk, chosen_by_rule
 from pentad.shared.memory.walks import HitWalks

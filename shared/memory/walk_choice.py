@@ -19,7 +19,7 @@ from pentad.shared.graph.traversal import STRATEGIES
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.mentions import names_kept
 from pentad.shared.memory.points import NODE_KIND
-from pentad.shared.memory.search import MemoryHit
+from pentad.shared.memory.ranking import MemoryHit
 
 BY_RULE, NO_WALK = "auto", "none"
 CHOICES = (BY_RULE, *STRATEGIES, NO_WALK)

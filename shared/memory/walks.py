@@ -12,7 +12,7 @@ from pentad.shared.graph.traversal import STRATEGIES, Reached, Walk, path_to
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.nodes import metadata_detail, true_times
 from pentad.shared.memory.points import NODE_KIND
-from pentad.shared.memory.search import MemoryHit, MemoryQuestion
+from pentad.shared.memory.ranking import MemoryHit, MemoryQuestion
 from pentad.shared.memory.statements import is_statement
 from pentad.shared.memory.true_times import TrueTimes, times_told
 from pentad.shared.memory.walk_choice import WalkChoice

@@ -7,10 +7,9 @@ from math import log
 
 from pentad.contracts.memories import MemoryKind
 from pentad.shared.memory.points import CutTask, segment_payload
-from pentad.shared.memory.ranking import question_of
-from pentad.shared.memory.search import MemoryHit, MemoryQuestion
+from pentad.shared.memory.ranking import MemoryHit, MemoryQuestion, question_of
 from pentad.shared.recall.fusion import LETTERS_WEIGHTS, FoundSegments, fused
-from pentad.shared.recall.indexed_segments import IndexedSegment, indexed_segments
+from pentad.shared.recall.segment_features import SegmentFeatures, features_of
 from pentad.shared.recall.terms import SparseTerms
 from pentad.shared.vectors.points import Payload
 
@@ -24,29 +23,30 @@ MOST_BYTES = 4 << 20
 
 def working_hits(asked: MemoryQuestion, tasks: Sequence[CutTask]) -> list[MemoryHit]:
     """Return what the owner sees that shares a word with the question, the best first. Meanings are not compared."""
-    written, payloads = dict[str, IndexedSegment](), dict[str, Payload]()
+    features, payloads = dict[str, SegmentFeatures](), dict[str, Payload]()
     for task in tasks:
-        for segment, payload in _seen(asked, task):
-            written[segment.segment.id], payloads[segment.segment.id] = segment, payload
+        for name, its, payload in _seen(asked, task):
+            features[name], payloads[name] = its, payload
     question = question_of(asked.owner, asked.text, asked.participants)
     found = FoundSegments(
         text={},
         around={},
-        words=_scores(question.terms, {name: each.words for name, each in written.items()}),
-        around_words=_scores(question.terms, {name: each.around_words for name, each in written.items()}),
+        words=_scores(question.terms, {name: each.words for name, each in features.items()}),
+        around_words=_scores(question.terms, {name: each.around_words for name, each in features.items()}),
         tasks={},
     )
-    facts = {name: each.facts for name, each in written.items() if name in found.words}
+    facts = {name: each.facts for name, each in features.items() if name in found.words}
     ranked = fused(question, found, facts, LETTERS_WEIGHTS, asked.now_ms)
     return [MemoryHit(each.id, payloads[each.id], each.score, each.parts) for each in ranked[: asked.limit]]
 
 
-def _seen(asked: MemoryQuestion, task: CutTask) -> Iterator[tuple[IndexedSegment, Payload]]:
-    """Yield the segments that the owner sees: what another user says is no neighbour either."""
-    segments = [segment for segment in task.segments if asked.owner.sees(segment.holder)]
-    for place, each in enumerate(indexed_segments(segments)):
-        payload = segment_payload(task, each.segment.holder, place, each)
-        yield each, replace(payload, kind=MemoryKind.WORKING.value)
+def _seen(asked: MemoryQuestion, task: CutTask) -> Iterator[tuple[str, SegmentFeatures, Payload]]:
+    """Yield the segments that the owner sees, by id: what another user says is no neighbour either."""
+    places = [place for place, segment in enumerate(task.segments) if asked.owner.sees(segment.holder)]
+    seen = CutTask(task.tenant, task.id, task.session, [task.segments[place] for place in places])
+    for place, (segment, features) in enumerate(zip(seen.segments, features_of(seen.segments), strict=True)):
+        payload = segment_payload(seen, segment.holder, place, features.facts)
+        yield segment.id, features, replace(payload, kind=MemoryKind.WORKING.value)
 
 
 def _scores(asked: SparseTerms, kept: Mapping[str, SparseTerms]) -> dict[str, float]:

@@ -12,8 +12,8 @@ from dataclasses import field, replace
 from operator import attrgetter
 
 from pentad.shared.immutable import immutable
-from pentad.shared.recall.indexed_segments import SegmentFacts
 from pentad.shared.recall.questions import ReadQuestion
+from pentad.shared.recall.segment_features import SegmentFacts
 
 _HASHING_PREFIX = "simple-"
 """Prefix of the names of embedding models that compare letters, not meanings."""
@@ -105,8 +105,6 @@ class RankedSegment:
     """Sum of the parts as a share of the highest possible sum, 0 to 1."""
     parts: Mapping[str, float]
     """Weighted parts of the score, by the names of `PartWeights`; parts that do not apply are absent."""
-    also: tuple[str, ...] = ()
-    """Anchors of other places where the same owner says the same words."""
 
 
 def fused(

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from math import log2
 
 from pentad.shared.recall.fusion import RankedSegment
-from pentad.shared.recall.indexed_segments import SegmentFacts
 from pentad.shared.recall.questions import ReadQuestion
+from pentad.shared.recall.segment_features import SegmentFacts
 
 MOST_MENTIONS = 20
 """Segments that may mention a name which still counts as rare. Look up one more than these, to know."""

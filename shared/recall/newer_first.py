@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from pentad.shared.immutable import immutable
 from pentad.shared.recall.fusion import RankedSegment
-from pentad.shared.recall.indexed_segments import SegmentFacts
+from pentad.shared.recall.segment_features import SegmentFacts
 from pentad.shared.recall.terms import terms_of
 
 T = TypeVar("T")

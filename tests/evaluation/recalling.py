@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from pentad.shared.embedder.vectors import Embedded, Requester
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.points import SEGMENT_KIND, cut_task, points_of, sparse, texts_of
-from pentad.shared.memory.search import MOST_FOUND, MemoryQuestion, MemorySearch
+from pentad.shared.memory.ranking import MOST_FOUND, MemoryQuestion
+from pentad.shared.memory.search import MemorySearch
 from pentad.shared.models.embeddings import EmbeddingModel
 from pentad.shared.owners import Owner
 from pentad.shared.recall.questions import read_question

@@ -12,7 +12,7 @@ from pentad.shared.actors.sessions import load_tasks
 from pentad.shared.actors.transcript import shown
 from pentad.shared.keys import SessionKeys, TaskKeys
 from pentad.shared.memory.points import CutTask, cut_task
-from pentad.shared.memory.search import MemoryHit, MemoryQuestion
+from pentad.shared.memory.ranking import MemoryHit, MemoryQuestion
 from pentad.shared.memory.working_memory import MOST_BYTES, MOST_ENTRIES, MOST_TASKS, working_hits
 from pentad.shared.owners import Owner
 from pentad.shared.segments.passages import owned

@@ -23,7 +23,8 @@ from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.knowledge import WalkedEdge
 from pentad.shared.memory.nodes import stored_metadata
 from pentad.shared.memory.points import NODE_KIND
-from pentad.shared.memory.search import MemoryHit, MemoryQuestion, MemorySearch
+from pentad.shared.memory.ranking import MemoryHit, MemoryQuestion
+from pentad.shared.memory.search import MemorySearch
 from pentad.shared.memory.true_times import times_kept
 from pentad.shared.memory.walk_choice import requested_walk
 from pentad.shared.memory.walks import HitWalks, WalkedMemories

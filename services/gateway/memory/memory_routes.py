@@ -31,7 +31,7 @@ from pentad.services.gateway.memory.reindexing import Reindexing, read_reindexin
 from pentad.services.gateway.memory.statements import Episodes
 from pentad.shared.graph.traversal import MOST_DEPTH
 from pentad.shared.keys import SessionKeys
-from pentad.shared.memory.search import MOST_FOUND
+from pentad.shared.memory.ranking import MOST_FOUND
 from pentad.shared.memory.walk_choice import BY_RULE, CHOICES, DEFAULT_DEPTH, NO_WALK
 from pentad.shared.owners import Owner
 from pentad.shared.recall.questions import MOST_CHARS

@@ -11,7 +11,8 @@ from pentad.contracts.tools import Effect
 from pentad.services.tool_worker.transcripts import Transcripts
 from pentad.shared.embedder.vectors import Requester
 from pentad.shared.memory.quotes import new_hits, numbered
-from pentad.shared.memory.search import MemoryQuestion, MemorySearch
+from pentad.shared.memory.ranking import MemoryQuestion
+from pentad.shared.memory.search import MemorySearch
 from pentad.shared.memory.walk_choice import walk_by_rule
 from pentad.shared.memory.walks import HitWalks
 from pentad.shared.owners import Owner

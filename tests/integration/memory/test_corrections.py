@@ -20,7 +20,8 @@ from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.embedder.vectors import Requester
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.keys import TaskKeys
-from pentad.shared.memory.search import MemoryHit, MemoryQuestion, MemorySearch
+from pentad.shared.memory.ranking import MemoryHit, MemoryQuestion
+from pentad.shared.memory.search import MemorySearch
 from pentad.shared.memory.task_recall import RecallQuestion
 from pentad.shared.models.model_pool import pool_of
 from pentad.shared.models.openai_chat import OpenAIChat

@@ -20,7 +20,8 @@ from pentad.shared.graph.merging import node_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.memory.nodes import NodePointWriter, stored_metadata
 from pentad.shared.memory.points import cut_task
-from pentad.shared.memory.search import MemoryHit, MemoryQuestion, MemorySearch
+from pentad.shared.memory.ranking import MemoryHit, MemoryQuestion
+from pentad.shared.memory.search import MemorySearch
 from pentad.shared.memory.task_graph import task_graph
 from pentad.shared.memory.task_recall import RecallQuestion
 from pentad.shared.memory.tenant_memories import TenantMemories

@@ -18,7 +18,8 @@ from pentad.shared.memory.current_collection import CURRENT_ALIAS, adopt_current
 from pentad.shared.memory.forgotten import FORGOTTEN
 from pentad.shared.memory.nodes import reembedded_node_point
 from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND
-from pentad.shared.memory.search import MemoryQuestion, MemorySearch
+from pentad.shared.memory.ranking import MemoryQuestion
+from pentad.shared.memory.search import MemorySearch
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors

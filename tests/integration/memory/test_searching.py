@@ -12,7 +12,8 @@ from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.embedder.vectors import Requester
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
 from pentad.shared.memory.child_vectors import ChildVectors
-from pentad.shared.memory.search import MOST_FOUND, MemoryHit, MemoryQuestion, MemorySearch
+from pentad.shared.memory.ranking import MOST_FOUND, MemoryHit, MemoryQuestion
+from pentad.shared.memory.search import MemorySearch
 from pentad.shared.owners import Owner
 from pentad.shared.recall.questions import MOST_CHARS
 from pentad.shared.segments.anchors import anchor_of

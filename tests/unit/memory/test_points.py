@@ -16,7 +16,7 @@ from pentad.shared.memory.points import (
     texts_of,
 )
 from pentad.shared.owners import Owner
-from pentad.shared.recall.indexed_segments import indexed_segments
+from pentad.shared.recall.segment_features import features_of
 from pentad.shared.recall.terms import terms_of
 from pentad.shared.segments.anchors import anchor_of, task_point_id
 from pentad.shared.segments.segment import segments_of
@@ -53,7 +53,7 @@ def segments_among(made: Sequence[Point]) -> list[Point]:
 
 @pytest.mark.parametrize("messages", [TALK, WEATHER[:1] + WEATHER[2:]])
 def test_facts_are_read_from_a_point_as_they_were_written(messages: Sequence[dict[str, Any]]) -> None:
-    written = indexed_segments(segments_of("t1", "task-0-1", messages))
+    written = features_of(segments_of("t1", "task-0-1", messages))
     assert [facts_of(point.payload) for point in segments_among(points(messages))] == [each.facts for each in written]
 
 
@@ -66,7 +66,7 @@ def test_a_point_has_its_text_its_place_and_an_anchor_that_opens() -> None:
 
 
 def test_names_are_terms_of_their_own_and_change_no_word() -> None:
-    plain = indexed_segments(segments_of("t1", "task-0-1", TALK))
+    plain = features_of(segments_of("t1", "task-0-1", TALK))
     for point, each in zip(segments_among(points(TALK)), plain, strict=True):
         words = dict(zip(point.sparse[Sparse.WORDS].indices, point.sparse[Sparse.WORDS].values, strict=True))
         assert words.items() >= each.words.items()

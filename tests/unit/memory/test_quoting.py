@@ -6,7 +6,7 @@ import pytest
 
 from pentad.contracts.quotes import quotes_in
 from pentad.shared.memory.quotes import MOST_QUOTES, hits_about, new_hits, quotation_of, related_tasks, tokens_in
-from pentad.shared.memory.search import MemoryHit
+from pentad.shared.memory.ranking import MemoryHit
 from pentad.shared.owners import Owner
 from pentad.shared.vectors.points import Payload
 

@@ -4,7 +4,7 @@ import pytest
 
 from pentad.shared.graph.traversal import Reached
 from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND
-from pentad.shared.memory.search import MemoryHit
+from pentad.shared.memory.ranking import MemoryHit
 from pentad.shared.memory.walk_choice import MOST_STARTS, WalkChoice, requested_walk, walk_by_rule
 from pentad.shared.memory.walks import scores_of
 from pentad.shared.owners import Owner

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from pentad.shared.recall.fusion import LETTERS_WEIGHTS, MEANING_WEIGHTS, FoundSegments, PartWeights, fused, weights_for
-from pentad.shared.recall.indexed_segments import SegmentFacts
 from pentad.shared.recall.proper_names import NamesInText
 from pentad.shared.recall.questions import ReadQuestion, read_question
+from pentad.shared.recall.segment_features import SegmentFacts
 
 WEIGHTS = PartWeights(text=0.5, around=0.2, words=0.3, around_words=0.3, task=0.3, answers=0.2, graph=0.5)
 NOW = 1_900_000_000_000

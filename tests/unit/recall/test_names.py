@@ -3,10 +3,10 @@
 import pytest
 
 from pentad.shared.recall.fusion import RankedSegment
-from pentad.shared.recall.indexed_segments import SegmentFacts
 from pentad.shared.recall.name_paths import MOST_MENTIONS, connected, names_to_follow
 from pentad.shared.recall.proper_names import MOST_NAMES, NamesInText, names_of
 from pentad.shared.recall.questions import read_question
+from pentad.shared.recall.segment_features import SegmentFacts
 from tests.unit.segments.transcripts import HOSTILE
 
 

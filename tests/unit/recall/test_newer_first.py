@@ -3,9 +3,9 @@
 import pytest
 
 from pentad.shared.recall.fusion import RankedSegment
-from pentad.shared.recall.indexed_segments import SegmentFacts
 from pentad.shared.recall.newer_first import newer_first
 from pentad.shared.recall.proper_names import NamesInText
+from pentad.shared.recall.segment_features import SegmentFacts
 
 Said = tuple[str, float, int]
 """A text, its score, when it was said."""

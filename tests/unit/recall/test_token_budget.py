@@ -1,6 +1,5 @@
 """What is recalled fits into its budget of tokens."""
 
-from dataclasses import dataclass
 from random import Random
 
 import pytest
@@ -9,27 +8,21 @@ from pentad.shared.memory.quotes import fitting, tokens_in
 from tests.unit.segments.transcripts import HOSTILE
 
 
-@dataclass
-class Quoted:
-    text: str
-
-
 @pytest.mark.parametrize(("text", "tokens"), [("", 0), ("cat", 1), ("four", 2), ("你好吗", 3), ("a 你", 2), ("🎉", 2)])
 def test_tokens_are_rather_too_many_than_too_few(text: str, tokens: int) -> None:
     assert tokens_in(text) == tokens
 
 
 def test_a_memory_that_is_too_long_makes_room_for_shorter_ones() -> None:
-    memories = [Quoted("a" * 30), Quoted("b" * 300), Quoted("c" * 30)]
-    assert fitting(memories, 25) == [memories[0], memories[2]]
-    assert fitting(memories, 25, each=10) == [memories[0]]
-    assert fitting(memories, 0) == fitting(memories, -5) == []
+    memories = ["a" * 30, "b" * 300, "c" * 30]
+    assert fitting(memories, str, 25) == [memories[0], memories[2]]
+    assert fitting(memories, lambda memory: memory + "." * 30, 25) == [memories[0]]
+    assert fitting(memories, str, 0) == fitting(memories, str, -5) == []
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_budget_is_never_exceeded(seed: int) -> None:
     chance = Random(seed)
-    memories = [Quoted(chance.choice(HOSTILE)[: chance.randint(0, 900)]) for _ in range(100)]
-    budget, each = chance.randint(0, 3_000), chance.randint(0, 40)
-    chosen = fitting(memories, budget, each)
-    assert sum(tokens_in(memory.text) + each for memory in chosen) <= budget
+    memories = [chance.choice(HOSTILE)[: chance.randint(0, 900)] for _ in range(100)]
+    budget = chance.randint(0, 3_000)
+    assert sum(map(tokens_in, fitting(memories, str, budget))) <= budget

@@ -72,25 +72,23 @@ class SegmentFacts:
 
 
 @immutable
-class IndexedSegment:
-    """A segment with its facts and its two sparse vectors. Its dense vectors are those of its text and of
+class SegmentFeatures:
+    """The facts of a segment and its two sparse vectors. Its dense vectors are those of its text and of
     `around_vectors`."""
 
-    segment: Segment
     facts: SegmentFacts
     words: SparseTerms
     around_words: SparseTerms
 
 
-def indexed_segments(segments: Sequence[Segment], read: WordCache | None = None) -> Iterator[IndexedSegment]:
+def features_of(segments: Sequence[Segment], read: WordCache | None = None) -> Iterator[SegmentFeatures]:
     """Yield the features of all segments of one task, in order; each is computed when it is asked for.
 
     ``read``: the cache of the task's texts, where there is one.
     """
     read = read or WordCache()
     for at, segment in enumerate(segments):
-        yield IndexedSegment(
-            segment,
+        yield SegmentFeatures(
             _facts(segment, segments[at - 1] if at else None, read),
             indexed_terms(read.terms(segment.text), MEAN_WORDS),
             indexed_terms([term for near in _neighbours(at, segments) for term in read.terms(near.text)], MEAN_AROUND),
@@ -100,7 +98,7 @@ def indexed_segments(segments: Sequence[Segment], read: WordCache | None = None)
 def task_terms(segments: Sequence[Segment], read: WordCache | None = None) -> SparseTerms:
     """Return the sparse vector of the point that stands for a task: all its words, and its dates in words.
 
-    So "in May 2023" finds what was said then. ``read``: see `indexed_segments`.
+    So "in May 2023" finds what was said then. ``read``: see `features_of`.
     """
     read = read or WordCache()
     said = [term for segment in segments for term in read.terms(segment.text)]
