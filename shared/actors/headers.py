@@ -239,7 +239,7 @@ _KINDS: dict[str, int] = {
     **dict.fromkeys(_FLOATS.split(), _FLOAT),
     **dict.fromkeys(_TEXTS.split(), _TEXT),
 }
-_LEASE = "token nonce v attempt starts exp lease wake mail"
+_LEASE = "token nonce v format attempt starts exp lease wake mail"
 """Other fields that many hashes have."""
 
 
@@ -259,10 +259,20 @@ def pairs(flat: Sequence[bytes]) -> dict[str, bytes]:
     return dict(zip(map(_NAMES.__getitem__, flat[::2]), flat[1::2], strict=True))
 
 
+HEADER_FORMAT = 1
+"""Format of the headers of tasks and sessions, which each commit writes. A later version reads the earlier ones."""
+_FORMAT_TEXT = str(HEADER_FORMAT).encode()
+
+
 def task_header(tenant: str, task: str, raw: dict[str, bytes]) -> TaskHeader | None:
-    """A task's header from its hash, or None when there is no such task. Raises ``DamagedError``."""
+    """Return a task's header from its hash, or None when there is no such task. Raises ``DamagedError``."""
     if not raw.get("status"):
         return None
+    written = raw.get("format", b"1")
+    if written != _FORMAT_TEXT and (not written.isdigit() or int(written) > HEADER_FORMAT):
+        raise DamagedError(
+            f"the header of task {task} has the format {read_text(written[:20])}: a newer version wrote it"
+        )
     try:
         return _task_header({"tenant": tenant, "task_id": task}, raw)
     except (ValueError, TypeError) as error:

@@ -25,6 +25,8 @@ from pentad.contracts.tools import ToolSpec
 from pentad.services.gateway.edge.operations import described_open, paths_of
 from pentad.services.gateway.edge.schemas import ANY_OBJECT, REFS, TEXT, Json, gives, object_of, ref
 
+VERSION = "0.3.0"
+"""Version of Pentad and of its REST interface."""
 _HEALTH_PATHS: dict[str, Json] = {
     "/healthz": {"get": described_open("Whether the process is well", _200=gives("it is"), _503=gives("it is not"))},
     "/readyz": {
@@ -69,7 +71,7 @@ def document(groups: Sequence[type]) -> Json:
     )
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Pentad", "version": "0.2.0", "description": about},
+        "info": {"title": "Pentad", "version": VERSION, "description": about},
         "security": [{"key": []}],
         "paths": paths_of(*groups) | _HEALTH_PATHS,
         "components": {

@@ -239,7 +239,8 @@ if taken then
   if not rests and call('HGET', header, 'place') == 'a' then rewake = true end -- it got it while it was told to wait
 end
 
-call('HSET', header, 'v', ARGV[2] + 1, 'last_step', ARGV[3], 'last_outcome', outcome, 'starts', 0, 'exp', 0, 'wake', '',
+-- What `HEADER_FORMAT` says in shared/actors/headers.py: a later version knows by it how this header is read.
+call('HSET', header, 'format', 1, 'v', ARGV[2] + 1, 'last_step', ARGV[3], 'last_outcome', outcome, 'starts', 0, 'exp', 0, 'wake', '',
   unpack(kept))
 if wake_id ~= '' then call('XACK', stream, group, wake_id) end
 local others = woken

@@ -5,6 +5,7 @@ import pytest
 from pentad.contracts.events import Content
 from pentad.contracts.streams import TASK_WAKE
 from pentad.shared.actors.actors import Taken
+from pentad.shared.actors.headers import HEADER_FORMAT
 from pentad.shared.keys import TaskKeys, load, timers
 from tests.integration.actors.moves import SESSION, TASK, Moves, commit
 
@@ -28,6 +29,7 @@ async def test_a_commit_writes_everything_and_acknowledges(moves: Moves, taken: 
     assert await moves.one.commit(step, taken) == "committed"
     header = await moves.header()
     assert (header["v"], header["last_step"], header["exp"], header["wake"]) == ("1", "step-1", "0", "")
+    assert header["format"] == str(HEADER_FORMAT), "a later version knows how to read it"
     assert await moves.store.call("LRANGE", TASK.log, 0, -1) == [b"entry"]
     assert await moves.store.call("XLEN", SESSION.events) == 1
     assert await moves.store.call("TTL", SESSION.events) > 0

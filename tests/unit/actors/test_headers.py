@@ -54,6 +54,16 @@ def test_a_header_that_cannot_be_read_says_so(wrong: dict[str, bytes]) -> None:
         task_header("default", "t", FULL | wrong)
 
 
+@pytest.mark.parametrize(("written", "is_read"), [(b"1", True), (b"2", False), (b"10", False), (b"x", False)])
+def test_a_header_of_a_newer_version_is_refused_with_that_reason(written: bytes, is_read: bool) -> None:
+    """Promise: later versions read what this one writes, and this one does not guess what a later one wrote."""
+    if is_read:
+        assert task_header("default", "t", FULL | {"format": written}) == task_header("default", "t", FULL)
+    else:
+        with pytest.raises(DamagedError, match=r"task t has the format .*: a newer version wrote it"):
+            task_header("default", "t", FULL | {"format": written})
+
+
 def test_text_that_is_not_utf8_is_shown_as_far_as_it_goes() -> None:
     task = task_header("default", "t", {**FULL, "goal": b"g\xff"})
     assert task is not None
