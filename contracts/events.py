@@ -113,7 +113,10 @@ class TaskStart(ClientEvent):
 
 
 class Delta(ClientEvent):
-    """A piece of an attempt's text, written outside the transaction. It is void once ``attempt`` grows."""
+    """A piece of an attempt's text, written outside the transaction.
+
+    It is void once a delta or message of the same step has a higher ``attempt``.
+    """
 
     step: int
     attempt: int

@@ -1,4 +1,7 @@
-"""Kinds of mail and of timers, and how long the bell is: spelled here for Python. A test compares the scripts."""
+"""The kinds of mail and of timers, and the length of the doorbell stream.
+
+The Lua scripts spell them again; a test compares both.
+"""
 
 from typing import Literal, get_args
 
@@ -8,8 +11,9 @@ others the task."""
 MailKind = Literal[
     "user", "result", "cancel", "pause", "resume", "deadline", "timeout", "retry", "stale", "wait", "redrive", "move"
 ]
-"""A user's message; what came of a tool call; being asked to stop, to pause, to go on; a timer that was due; what was
-redriven; being asked to give a message away."""
+"""``user``: a user's message. ``result``: the outcome of a tool call. ``cancel``, ``pause``, ``resume``: a person's
+control. ``deadline``, ``timeout``, ``retry``, ``stale``, ``wait``: a timer of this kind was due. ``redrive``: a
+redriven dead letter. ``move``: the task is asked to give a message to another."""
 ControlKind = Literal["cancel", "pause", "resume"]
 """A control command of a person to a task."""
 TIMER_KINDS: frozenset[str] = frozenset(get_args(TimerKind))
@@ -21,6 +25,6 @@ REDRIVE: MailKind = "redrive"
 MOVE: MailKind = "move"
 PAUSE: ControlKind = "pause"
 RESUME: ControlKind = "resume"
-"""The one control that stops nothing."""
+"""The only control that does not interrupt the work under way."""
 BELL_LENGTH = 1000
 """Entries of the doorbell: a gateway that has missed more reads its sessions anew."""

@@ -46,6 +46,7 @@ _REMEMBER_MS = 1_000
 _DETAIL = 2_000
 """Characters of a failure's words that an end tells."""
 _TIMERS: tuple[TimerKind, ...] = ("deadline", "timeout", "retry", "wait")
+"""Timers that the end of a task removes; ``stale`` is removed separately."""
 
 
 @immutable
@@ -98,12 +99,15 @@ class StepWriter:
         self.last_entry = b""
         """The last of them, as the transcript keeps it."""
         self.reads_results = bool(task.reads_results)
-        """Whether results are kept beside the task of which prompts hold a part."""
+        """Whether the task has results too long for a prompt: they are stored whole, and prompts hold only a part."""
         self._events = CommitEvents(commit, self.session, rfc3339(self.clock()))
         self._redrives_left = bool(arrived.redrives)
 
     def begin(self, early: Iterable[Timer], now: int) -> None:
-        """Use up the signals that the plan heeds. ``early``: timers that fired before their time; ``now``: in ms."""
+        """Remove the handled signals from the mailbox, and set timers again that fired too early.
+
+        ``now``: the server's time in ms.
+        """
         self.commit.leaves_messages = self.arrived.left
         self.commit.unmail(self.arrived.control_numbers)
         if not self.arrived.controls.keys().isdisjoint(("cancel", "deadline", "pause", "resume")):
@@ -208,7 +212,7 @@ class StepWriter:
         return max(0, self.clock() - self.task.asked_at) if self.task.asked_at and call.queue else 0
 
     def _result_made_here(self, call: OpenCall) -> str:
-        """The result of a call that no worker runs: what it waited for is there."""
+        """Return the result of an `ask_user` or `complete_task` call, which the task-runner answers itself."""
         done = GOES_ON if self.arrived.asks else COMPLETED
         outcome = ToolOutcome("ok", ANSWERED if asks_person(call) else done)
         self.emit_result(call.id, call.tool, outcome)
@@ -270,7 +274,7 @@ class StepWriter:
     def spend(self, used: Usage, finish_reason: str | None, *, steps: int = 0, of_turn: bool = False) -> None:
         """Count what a model call has cost, and the step that it has led to.
 
-        ``of_turn``: against the turn's budget and its number of steps too.
+        ``of_turn``: whether they also count against the turn's budget and step limit.
         """
         usage = TaskUsage(input_tokens=used.input_tokens, output_tokens=used.output_tokens, usd=used.usd)
         self.spent = Spent(usage, finish_reason, steps)

@@ -40,7 +40,7 @@ UNSAFE_GRACE_S = 23.0
 _NAMED = 20
 """Tools that are named at the start."""
 _LOOK_S = 1.0
-"""How long the tools may be missing from a Redis that was emptied: without them the model is offered none."""
+"""Seconds between two checks whether the published tools are still in Redis: without them models are offered none."""
 
 
 def named(names: Sequence[str]) -> str:
@@ -59,7 +59,7 @@ class ToolWorker(ConsumingService):
         """``alone``: see `build`. ``more``: sources of tools beside the built-in ones and those of plug-ins."""
         super().__init__(settings)
         self._alone = alone
-        """Part of a whole system in one process: what it has is what there is."""
+        """Whether this is the only tool-worker, so that tools which others published are removed."""
         self.about = ""
         plugins, processes = settings.pentad_plugins, settings.pentad_tool_processes
         threads, variables = settings.pentad_tool_threads, settings.pentad_tool_env

@@ -34,7 +34,7 @@ from pentad.shared.work.handler import SetAside
 
 
 class CallCloser:
-    """Closes the calls of one shard. All is safe to repeat: the open call is the guard."""
+    """Closes the calls of one shard. Every method may be called again: a script writes only while the call is open."""
 
     def __init__(self, store: Store, settings: Settings, shard: int) -> None:
         self._store, self._shard = store, shard

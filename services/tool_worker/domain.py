@@ -28,8 +28,7 @@ def bounded(outcome: ToolOutcome) -> ToolOutcome:
 
 
 def unknown(starts: int, why: str | None = None) -> ToolOutcome:
-    """The outcome of a call of which nobody knows what it has done. ``why``: where more is known than its worker's
-    death."""
+    """Return the outcome of a call whose effect is unknown. ``why``: the cause, when it is not the worker's death."""
     text = UNKNOWN if why is None else f"outcome unknown: {why}; it must not run twice"
     return ToolOutcome("unknown", text, starts=starts)
 

@@ -69,7 +69,7 @@ class Progress:
 
 
 def _unheard(_: str, __: float | None) -> None:
-    """Progress of what has none."""
+    """Discard progress: a quick tool ends before it could report any."""
 
 
 @immutable
@@ -93,7 +93,8 @@ class ToolHandler(Handler):
         self._other_workers = OtherWorkers(store)
         self._running: dict[str, RunningCall] = {}
         self._ran: OrderedDict[str, None] = OrderedDict()
-        """The unsafe calls that ran here last: Redis may lose that they did, or have it again that they began."""
+        """Unsafe calls that ran here lately. Redis may forget that a call ended: a second claim is then
+        reported as unknown, and the call does not run again."""
         self._writing: set[asyncio.Task[object]] = set()
         """Unsafe calls that have ended and whose result is being written: nobody else knows it."""
         self._claims = 0

@@ -33,7 +33,7 @@ class ToolSource(Protocol):
 
     @property
     def quick(self) -> bool:
-        """Whether its calls are over before a claim would be written: a pure one is then run without."""
+        """Whether calls end so fast that pure ones run without a claim, without a context and without progress."""
 
     @property
     def tools(self) -> Mapping[str, ToolSpec]:

@@ -29,7 +29,7 @@ from pentad.shared.metrics import Counter, Histogram
 from pentad.shared.store.store import Argument
 
 _OLDEST_MS = 365 * DAY_S * 1000
-"""A time further back than this is none: a producer may give its entries any id."""
+"""Longest span that is measured: a producer may give an entry any id, and its time is read from the id."""
 
 
 class Tallies:
@@ -73,7 +73,7 @@ Mode = Literal["continue", "complete", "stop", "fail"]
 Outcome = Literal["committed", "continued", "overtaken", "lost"]
 """``continued``: committed without its end, because a message had come. The last two are refusals."""
 Kind = Literal["h", "l", "s", "z", "-"]
-"""Hash, list, stream, sorted set; the last is not asked."""
+"""The Redis type that a key must have: hash, list, stream or sorted set. ``-``: the type is not checked."""
 ActorKeys = SessionKeys | TaskKeys
 
 
@@ -98,13 +98,14 @@ class Commit:
         self.step_id = step_id
         self.mode: Mode = "continue"
         self.leaves_messages = False
-        """The messages that there are stay where they are: only one that comes from now on wakes the actor again."""
+        """Whether messages that are in the mailbox now stay there. Only a message that comes after this commit wakes
+        the actor again."""
         self._maxlen, self._ttl = events_maxlen, events_ttl_s
         self.keys = list(own_keys(actor))
         self._index = {key: n for n, key in enumerate(self.keys, start=1)}
         self._kinds = ["-", "-", "-", "-", "s", "-", "-"][: len(self.keys)]
-        """The type that each key must have, by its first letter. The script searches the boxes first: it need not ask;
-        nor of the places, which it reads."""
+        """The type that the script checks of each key, by its first letter. Mailboxes and places have ``-``: the script
+        reads them before it writes, and so finds a wrong type anyway."""
         self._checks: tuple[Argument, ...] = ()
         self._arrival: tuple[Argument, ...] = ()
         self.operations: list[Argument] = []

@@ -116,7 +116,7 @@ class TaskHeader:
     archive_of: int = 0
     """The ``ended_at`` of the end after which the task is to be archived at once."""
     ended_mail: int = 0
-    """Number of the newest mail when an end took all messages with it: those up to here are part of what has ended."""
+    """Number of the newest message when the task was stopped. Messages up to it belong to the stopped turn and start none."""
     retry_since: int = 0
     """When the model first could not be had for this step."""
     fails: int = 0
@@ -140,8 +140,8 @@ class TaskHeader:
     detail: str = ""
     """Why it failed, in words. Of its last end: it stays while the task runs again."""
     place: str = ""
-    """``a``: it may be active. ``s``, ``t``: it waits for that in its session's queue, or in its tenant's. '': it has
-    ended, waits for a person, or was never handled."""
+    """Place of the task among active tasks. ``a``: it may be active. ``s``: it waits in its session's queue. ``t``: it
+    waits in its tenant's queue. '': it has ended, waits for a person, or was never handled."""
     open: tuple[OpenCall, ...] = field(default_factory=tuple)
 
     @property
@@ -195,7 +195,7 @@ _INTEGERS = (
 )
 _FLOATS = "turn_usd usd"
 _MAX_NUMBER = LAST_MS
-"""No time lies later, and nothing that is counted is more: what says so has been told nonsense by a model."""
+"""Largest number that a header may hold. A larger one is not real, for instance a token count that a server made up."""
 _DIGITS = len(str(_MAX_NUMBER))
 _STATUSES = frozenset(get_args(TaskStatus))
 _TARGETS = get_args(Target)

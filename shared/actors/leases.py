@@ -72,7 +72,7 @@ class Held:
         """A message with a higher number stops the work; None: no message does."""
         self._registry = registry
         self._stopping: asyncio.Task[Any] | None = None
-        """Who does the work that is to be stopped by `interrupt`, while it may be."""
+        """The asyncio task that `interrupt` cancels; None while no work runs."""
         self._stopped = False
         self.done = False
 

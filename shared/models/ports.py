@@ -1,7 +1,7 @@
 """The port of chat models: one streamed answer per call, and three ways to fail.
 
-The failures answer the only question that a caller has: never try again (`ModelRefused`), try later and do not count
-the attempt (`ModelUnavailable`), or try again and count it (`ModelCutOff`).
+Each failure tells the caller whether to try again, and whether the attempt counts: never (`ModelRefused`), later without
+counting it (`ModelUnavailable`), or again and counted (`ModelCutOff`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class ChatRequest:
     timeout_s: float
     model: str | None = None
     may_call: bool = True
-    """Whether the model may call tools. Without it the tools are sent only because the messages mention them."""
+    """Whether the model may call tools. If not, they are still sent, because servers refuse messages that mention tools
+    which are not in the request."""
     begin_s: float | None = None
     cut: int = 0
     caller: str = ""
@@ -73,8 +74,8 @@ class ModelAnswer:
     environment's model. `thoughts` is what the model must be sent back with its tool calls, see `kept`.
     `too_many_calls` tells that there were more calls, which were not read.
 
-    `whole_calls` is the number of first calls that were followed by another, so that they are whole even when the
-    answer was cut; None means all but the last. `finish_said` tells that the server has said why the answer ended; else
+    `whole_calls` is the number of tool calls, from the first on, that are complete even when the answer was cut off,
+    because another call followed; None means all but the last. `finish_said` tells that the server has said why the answer ended; else
     `finish_reason` is assumed.
     """
 
@@ -130,8 +131,8 @@ class ModelUnavailable(ModelFailed):
     """No answer began (429, 5xx, no connection, no first byte in time): try again later; it does not count as an
     attempt.
 
-    `status` is the HTTP status, 0 without one. `stated_s` is the number of seconds for which the server asks to be left
-    alone, even where it is tried sooner; None when it does not say.
+    `status` is the HTTP status, 0 without one. `retry_after` is the number of seconds until it is asked again,
+    `stated_s` the number of seconds that the server asked for, which may be larger; None when it named none.
     """
 
     def __init__(

@@ -43,9 +43,9 @@ class Closed:
 
 
 EndMode = Literal["complete", "stop", "fail"]
-"""How an end treats messages that have come and were not read.
+"""What becomes of messages that came during this handling, which its plan has not seen.
 
-``complete``: the end does not happen, and the task goes on with them. ``stop``: they end with the task. ``fail``: the
+``complete``: the task does not end, and goes on with them. ``stop``: they end with the task. ``fail``: the
 task ends, and begins again with them.
 """
 
@@ -58,7 +58,7 @@ class End:
     mode: EndMode
     reason: str
     detail: str = ""
-    """The reason in words; '' when it says it all."""
+    """The reason explained to a person; '' when the reason code needs no explanation."""
     closed: tuple[Closed, ...] = ()
 
 
@@ -243,8 +243,9 @@ class Timer:
 
 
 def fired_early(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> tuple[Timer, ...]:
-    """Timers that fired too early, because the clock has stepped back or a setting has grown. They are set again for
-    the rest of their time, never longer than their length.
+    """Return the timers that fired too early, because the clock stepped back or a setting has grown.
+
+    Each is set again for what is left of its time, and never for longer than it is long.
     """
     if task.ended or not arrived.controls:
         return ()

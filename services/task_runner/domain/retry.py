@@ -7,14 +7,15 @@ from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.immutable import immutable
 
 RetryReason = Literal["unavailable", "cut_off", "busy", "silent"]
-"""``busy``: the model is well and has no place free; it says when a place may be. ``silent``: it answered with
-nothing."""
+"""``unavailable``: no answer began. ``cut_off``: the answer began and broke off. ``busy``: the model has no place free
+and says when it may have one. ``silent``: the answer was empty."""
 _FIRST_MS, _MAX_DELAY_MS = 250, 30_000
 """The first pause, which doubles, and the longest."""
 _SOONEST_MS, _APART_MS = 100, 500
-"""Where the model has said when: never sooner, and those who were told the same come so far apart."""
+"""Limits of a pause that the server states: at least the first, plus up to the second at random, so that callers with
+the same answer do not return at once."""
 _SILENCES = 2
-"""Attempts after which a model that answers with nothing is not asked again: each has its price."""
+"""Number of empty answers after which the step is given up; every empty answer costs money."""
 
 
 @immutable

@@ -28,7 +28,7 @@ BUILTINS = builtins_of("UTC")
 
 
 class Builtins:
-    """The built-in tools. ``quick``: all of them ask nobody."""
+    """The built-in tools. ``quick``: whether none of them waits for a store or reads its context."""
 
     def __init__(self, definitions: Mapping[str, ToolDefinition] = BUILTINS, *, quick: bool = True) -> None:
         self._definitions, self.quick = definitions, quick
