@@ -116,7 +116,7 @@ class TaskHeader:
     archive_of: int = 0
     """The ``ended_at`` of the end after which the task is to be archived at once."""
     ended_mail: int = 0
-    """Number of the newest message when the task was stopped. Messages up to it belong to the stopped turn and start none."""
+    """Number of the newest message when the task was stopped. Messages up to it belong to the stopped turn."""
     retry_since: int = 0
     """When the model first could not be had for this step."""
     fails: int = 0

@@ -43,7 +43,7 @@ class Closed:
 
 
 EndMode = Literal["complete", "stop", "fail"]
-"""What becomes of messages that came during this handling, which its plan has not seen.
+"""The fate of messages that came during this handling, which its plan has not seen.
 
 ``complete``: the task does not end, and goes on with them. ``stop``: they end with the task. ``fail``: the
 task ends, and begins again with them.
