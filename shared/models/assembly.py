@@ -37,6 +37,8 @@ _CACHED_NAMES = ("cached_tokens", "prompt_cache_hit_tokens")
 """Names under which Moonshot's and DeepSeek's servers count cached tokens; OpenAI's counts them in details."""
 _BROKEN_REASONS = frozenset({"error", "abort", "aborted", "cancelled", "network_error", "insufficient_system_resource"})
 """Finish reasons of answers that the model could not finish: OpenRouter's, vLLM's, Zhipu's and DeepSeek's."""
+_CUT_REASONS = ("length", "content_filter")
+"""Finish reasons of answers of which something is missing. No later reason makes such an answer whole."""
 _USUAL_FIELDS = frozenset({"content", "role", "tool_calls"})
 """Fields that most deltas have, and that are read first."""
 _REASONING_FIELDS = (REASONING, "reasoning")
@@ -141,11 +143,19 @@ class Assembly(AnswerAssembly):
     def _choice(self, choice: dict[str, Any]) -> None:
         if choice.get("index"):  # asked for one answer: what belongs to a second is not ours
             return
-        delta = choice.get("delta") or choice.get("message")
-        if isinstance(delta, dict):
+        if isinstance(delta := choice.get("delta"), dict) and delta:
             self._delta(delta)
+        elif isinstance(message := choice.get("message"), dict):
+            self._message(message)
         if reason := choice.get("finish_reason"):
             self._finish(as_text(reason)[:NAME_LENGTH])
+
+    def _message(self, message: dict[str, Any]) -> None:
+        """Read a whole message: the answer where nothing was streamed; else what some servers repeat at the end, of
+        which only what has not come is read."""
+        done = (("content", self._text), *((name, self._thinking) for name in _REASONING_FIELDS))
+        come = {name for name, pieces in done if pieces} | ({"tool_calls"} if self._calls else set())
+        self._delta({name: value for name, value in message.items() if name not in come})
 
     def _finish(self, reason: str) -> None:
         known = reason.lower()
@@ -154,7 +164,8 @@ class Assembly(AnswerAssembly):
         said = _FINISH_REASONS.get(known, reason)
         if said and self._refused:
             said = "content_filter"
-        self.finish_reason = said or self.finish_reason
+        if self.finish_reason not in _CUT_REASONS:  # a proxy may close a cut answer with a "stop" of its own
+            self.finish_reason = said or self.finish_reason
 
     def _delta(self, delta: dict[str, Any]) -> None:
         if not delta.keys() <= _USUAL_FIELDS:

@@ -16,6 +16,7 @@ _MAX_ARGUMENT_CHARS = 4 * 1024 * 1024
 """Characters that the arguments of all calls of one answer may have."""
 _MAX_CHECKS = 32
 """Number of times that a call's arguments are checked for being whole; each check reads all of them."""
+_MAX_INDEX_DIGITS = 6
 _SIGNATURE_FIELDS = ("extra_content", "provider_specific_fields")
 """Fields of a call that hold its signature: Gemini's, and that of LiteLLM's proxy."""
 NAME_LENGTH = 256
@@ -73,9 +74,9 @@ class ToolCallAssembly:
         """
         if not isinstance(delta, dict):
             return
-        function = as_dict(delta.get("function"))
+        function = as_dict(delta.get("function")) or delta  # some servers leave the wrapper out
         name, arguments = as_text(function.get("name")), _arguments(function.get("arguments"))
-        slot = self._last = self._slot(delta.get("index"), as_text(delta.get("id")), name, arguments)
+        slot = self._last = self._slot(_index(delta.get("index")), as_text(delta.get("id")), name, arguments)
         self._note_growing(slot, bool(name or arguments))
         if slot is self._beyond:
             return
@@ -96,7 +97,7 @@ class ToolCallAssembly:
 
     def drafts(self) -> tuple[ToolCallDraft, ...]:
         """Return the calls in the order of their index, without empty ones."""
-        return tuple(ToolCallDraft(slot.name, "".join(slot.arguments)) for slot in self._filled())
+        return tuple(ToolCallDraft(slot.name, slot.text()) for slot in self._filled())
 
     @property
     def whole(self) -> int:
@@ -130,15 +131,21 @@ class ToolCallAssembly:
                 f"the arguments of the model's tool calls have more than {_MAX_ARGUMENT_CHARS} characters: ask for less"
             )
 
-    def _slot(self, index: Any, call_id: str, name: str, arguments: str) -> _Slot:
-        numbered = type(index) is int
-        known = self._of_index.get(index) if numbered else self._unnumbered(call_id, name)
-        if known is None or (name and self._is_another(known, call_id, name, arguments, numbered)):
-            known = self._new(index if numbered else None)
+    def _slot(self, index: int | None, call_id: str, name: str, arguments: str) -> _Slot:
+        known = self._unnumbered(call_id, name) if index is None else self._of_index.get(index)
+        if known is None and arguments and not name and self._is_open(self._last):
+            known = self._last  # a server that gives each piece a number or an id of its own
+        if known is None or (name and self._is_another(known, call_id, name, arguments, index is not None)):
+            known = self._new(index)
         if call_id and not known.call_id:
             known.call_id = call_id
             self._of_id.setdefault(call_id, known)
         return known
+
+    @staticmethod
+    def _is_open(slot: _Slot | None) -> bool:
+        """Whether the arguments of a call have begun and are not complete: more of them must come."""
+        return slot is not None and bool(slot.arguments) and not slot.whole
 
     def _unnumbered(self, call_id: str, name: str) -> _Slot | None:
         found = self._of_id.get(call_id)
@@ -184,6 +191,12 @@ class _Slot:
     def filled(self) -> bool:
         return bool(self.name or self.arguments)
 
+    def text(self) -> str:
+        """Return the arguments. Where each piece repeats those before it, the last piece is all of them."""
+        joined = "".join(self.arguments)
+        grows = len(self.arguments) > 1 and all(map(str.startswith, self.arguments[1:], self.arguments))
+        return self.arguments[-1] if grows and not _is_json(joined) and _is_json(self.arguments[-1]) else joined
+
     @property
     def whole(self) -> bool:
         """Whether the arguments are complete JSON, so that arguments that come with a name belong to another call."""
@@ -193,7 +206,7 @@ class _Slot:
             self._whole = False
             if (last.endswith("}") or len(self.arguments) == 1) and self._checks < _MAX_CHECKS:
                 self._checks += 1
-                self._whole = _is_json("".join(self.arguments))
+                self._whole = _is_json(self.text())
         return self._whole
 
 
@@ -203,6 +216,15 @@ def _is_json(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _index(value: Any) -> int | None:
+    """Return the number of a call, also one that was written as a text or with a point; None for anything else."""
+    if isinstance(value, str) and len(value) <= _MAX_INDEX_DIGITS and value.isascii() and value.isdecimal():
+        return int(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if type(value) is int else None
 
 
 def _arguments(value: Any) -> str:

@@ -1,7 +1,7 @@
 """The port of chat models: one streamed answer per call, and three ways to fail.
 
-Each failure tells the caller whether to try again, and whether the attempt counts: never (`ModelRefused`), later without
-counting it (`ModelUnavailable`), or again and counted (`ModelCutOff`).
+Each failure tells the caller whether to try again, and whether the attempt counts: never (`ModelRefused`), later
+without counting it (`ModelUnavailable`), or again and counted (`ModelCutOff`).
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class ModelAnswer:
     `too_many_calls` tells that there were more calls, which were not read.
 
     `whole_calls` is the number of tool calls, from the first on, that are complete even when the answer was cut off,
-    because another call followed; None means all but the last. `finish_said` tells that the server has said why the answer ended; else
-    `finish_reason` is assumed.
+    because another call followed; None means all but the last. `finish_said` tells that the server has said why the
+    answer ended; else `finish_reason` is assumed.
     """
 
     text: str

@@ -116,6 +116,7 @@ _TABLE: Sequence[tuple[re.Pattern[str], Changes]] = (
             rf"{_TOOLS}['\"`]?(?: (?!with\b)\w+){{0,3}} {NO}\b",
             rf"unsupported[^.\n]{{0,30}}{_TOOLS}\b(?![.\[])",
             rf"no (?:support for|endpoints found that support) {_TOOLS}\b",
+            rf"(?:without (?:native )?|not trained for |\bno ){_TOOLS}(?: (?:capabilit|abilit)\w+)\b",
             rf"(?:without (?:native )?|not trained for ){_TOOLS}\b",
             r"requires? --(?:jinja|enable-auto-tool-choice|tool-call-parser)",
             r"template does not (?:support|advertise)[^.\n]{0,20} tools",

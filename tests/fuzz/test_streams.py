@@ -41,16 +41,22 @@ class Habits:
     """How a server writes an answer down."""
 
     index: str
-    """Of calls: `right`, from `one`, always `zero`, `none`."""
+    """Of calls: `right`, from `one`, as `text`, as a `float`, always `zero`, a `new` one for each piece, `none`."""
     ids: str
-    """Of calls: in the `first` piece, in `each`, `empty` behind the first."""
+    """Of calls: in the `first` piece, in `each`, `empty` behind the first, a `new` one in each piece."""
     names: str
     """Of tools: in the `first` piece, in `each`, `empty` behind the first, in two `pieces`."""
     interleaved: bool
     together: bool
-    """TimeSlices of several calls stand in one delta."""
+    """Pieces of several calls stand in one delta."""
     objects: bool
     """Arguments are an object, not its text."""
+    cumulative: bool
+    """Each piece of the arguments repeats those before it."""
+    bare: bool
+    """Name and arguments stand in the entry itself, without `function`."""
+    repeated: bool
+    """The last chunk has the whole message once more."""
     early_finish: bool
     """The reason of the end stands in a delta before the last one."""
     nulls: bool
@@ -61,9 +67,9 @@ class Habits:
 
 @st.composite
 def habits(draw: st.DrawFn) -> Habits:
-    index = draw(st.sampled_from(["right", "one", "zero", "none"]))
-    numbered = index in ("right", "one")
-    ids = draw(st.sampled_from(["first", "each", "empty"]))
+    index = draw(st.sampled_from(["right", "one", "text", "float", "zero", "new", "none"]))
+    numbered = index in ("right", "one", "text", "float")
+    ids = draw(st.sampled_from(["first", "each", "empty", *(["new"] if index == "none" else [])]))
     names = draw(st.sampled_from(["first", "each", "empty", "pieces"] if numbered else ["first", "empty"]))
     return Habits(
         index,
@@ -72,6 +78,9 @@ def habits(draw: st.DrawFn) -> Habits:
         interleaved=draw(st.booleans()) and (numbered or (index == "none" and ids == "each")),
         together=draw(st.booleans()) and numbered and names in ("first", "empty"),  # a second name begins another call
         objects=draw(st.booleans()),
+        cumulative=draw(st.booleans()),
+        bare=draw(st.booleans()),
+        repeated=draw(st.booleans()),
         early_finish=draw(st.booleans()),
         nulls=draw(st.booleans()),
         newline=draw(st.sampled_from([b"\n", b"\r\n", b"\r"])),
@@ -89,14 +98,20 @@ def pieces(draw: st.DrawFn, text: str) -> list[str]:
 def call_pieces(draw: st.DrawFn, number: int, call: tuple[str, dict[str, Any]], habit: Habits) -> list[dict[str, Any]]:
     """The entries of `tool_calls` that one call is written in."""
     name, args = call
-    written: list[Any] = [args] if habit.objects else pieces(draw, json.dumps(args, ensure_ascii=False))
+    text = json.dumps(args, ensure_ascii=draw(st.booleans()))
+    written: list[Any] = [args] if habit.objects else pieces(draw, text)
+    if habit.index == "new" or habit.ids == "new":  # an empty piece says nothing of whose it is
+        written = [each for each in written if each != ""]
+    if habit.cumulative and not habit.objects:
+        written = [text[: len("".join(written[: n + 1]))] for n in range(len(written))]
+        written = [each for each in written if each != ""]
     names = [name]
     if habit.names == "pieces" and not name[1:].startswith(name[:1]):  # else it reads as the same name said again
         names, written = [name[:1], name[1:]], ["", *written]
     entries: list[dict[str, Any]] = []
     for n, arguments in enumerate(written):
         function: dict[str, Any] = {"arguments": arguments}
-        entry: dict[str, Any] = {"function": function}
+        entry: dict[str, Any] = function if habit.bare else {"function": function}
         if n < len(names):
             function["name"] = names[n]
         elif habit.names == "each":
@@ -105,10 +120,21 @@ def call_pieces(draw: st.DrawFn, number: int, call: tuple[str, dict[str, Any]], 
             function["name"] = ""
         if n == 0 or habit.ids == "each":
             entry |= {"id": f"call_{number}", "type": "function"}
+        elif habit.ids == "new":
+            entry["id"] = f"piece_{number}_{n}"
         elif habit.ids == "empty":
             entry["id"] = ""
         if habit.index != "none":
-            entry["index"] = {"right": number, "one": number + 1, "zero": 0}[habit.index]
+            new = 10 * number + n
+            numbers = {
+                "right": number,
+                "one": number + 1,
+                "text": str(number),
+                "float": float(number),
+                "zero": 0,
+                "new": new,
+            }
+            entry["index"] = numbers[habit.index]
         entries.append(entry)
     return entries
 
@@ -155,7 +181,15 @@ def chunks(draw: st.DrawFn, whole: Whole, habit: Habits) -> list[dict[str, Any]]
         found.append({"id": "c", "model": "m", "choices": [choice]})
         if draw(st.integers(0, 5)) == 0:
             found.append({"choices": []})
-    found.append({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
+    last: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": reason}
+    if habit.repeated:
+        calls = [
+            {"id": f"call_{n}", "type": "function", "function": {"name": name, "arguments": json.dumps(args)}}
+            for n, (name, args) in enumerate(whole.calls)
+        ]
+        last["message"] = {"role": "assistant", "content": whole.text, "reasoning_content": whole.thinking}
+        last["message"] |= {"tool_calls": calls} if calls else {}
+    found.append({"choices": [last]})
     if draw(st.booleans()):
         found.append({"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4}})
     return found

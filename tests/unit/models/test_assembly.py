@@ -340,6 +340,59 @@ def test_reasons_of_an_end_are_known_in_the_words_of_each_server(said: str, mean
     assert assembly.finish_reason == means
 
 
+@pytest.mark.parametrize("cut", ["length", "max_tokens", "content_filter"])
+@pytest.mark.parametrize("later", ["stop", "tool_calls", "eos"])
+def test_an_answer_that_was_cut_is_not_made_whole_by_a_later_reason(cut: str, later: str) -> None:
+    """Promise: a cut call of an unsafe tool does not run, also where a proxy closes the stream in its own words."""
+    assembly = Assembly(lambda *_: None)
+    call = {"index": 0, "id": "c", "function": {"name": "pay", "arguments": ""}}
+    assembly.add({"choices": [{"delta": {"tool_calls": [call]}, "finish_reason": cut}]})
+    assembly.add({"choices": [{"delta": {}, "finish_reason": later}]})
+    assert assembly.answer("m").finish_reason in ("length", "content_filter")
+
+
+def test_a_message_behind_the_deltas_adds_only_what_has_not_come() -> None:
+    shown: list[str] = []
+    assembly = Assembly(lambda _, text: shown.append(text))
+    assembly.add({"choices": [{"delta": {"content": "Hel"}}]})
+    assembly.add({"choices": [{"delta": {"content": "lo"}}]})
+    call = {"id": "c", "function": {"name": "echo", "arguments": "{}"}}
+    assembly.add({"choices": [{"message": {"content": "Hello", "tool_calls": [call]}, "finish_reason": "stop"}]})
+    assert (shown, assembly.answer("m").text) == (["Hel", "lo"], "Hello")
+    assert [each.name for each in assembly.answer("m").tool_calls] == ["echo"]
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [
+            {"index": "0", "function": {"name": "echo", "arguments": '{"a"'}},
+            {"index": "0", "function": {"arguments": ":1}"}},
+        ],
+        [
+            {"index": 0.0, "function": {"name": "echo", "arguments": '{"a"'}},
+            {"index": 0, "function": {"arguments": ":1}"}},
+        ],
+        [
+            {"index": 0, "function": {"name": "echo", "arguments": '{"a"'}},
+            {"index": 1, "function": {"arguments": ":1}"}},
+        ],
+        [{"id": "x", "function": {"name": "echo", "arguments": '{"a"'}}, {"id": "y", "function": {"arguments": ":1}"}}],
+        [{"index": 0, "name": "echo", "arguments": '{"a"'}, {"index": 0, "arguments": ":1}"}],
+        [
+            {"index": 0, "function": {"name": "echo", "arguments": '{"a"'}},
+            {"index": 0, "function": {"arguments": '{"a":1}'}},
+        ],
+    ],
+    ids=["texts", "floats", "growing", "new ids", "bare", "cumulative"],
+)
+def test_a_call_in_pieces_is_one_however_they_are_numbered_and_wrapped(entries: list[dict[str, Any]]) -> None:
+    assembly = Assembly(lambda *_: None)
+    for entry in entries:
+        assembly.add({"choices": [{"delta": {"tool_calls": [entry]}}]})
+    assert [(call.name, call.arguments) for call in assembly.answer("m").tool_calls] == [("echo", '{"a":1}')]
+
+
 @pytest.mark.parametrize(
     ("chunk", "usage"),
     [
