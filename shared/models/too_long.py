@@ -32,7 +32,8 @@ _TOO_LONG = re.compile(
     r"|prompt token count of \d+ exceeds|range of input length|prompt tokens too long|prompt contains [\d,]+ tokens"
     r"|`inputs`(?: tokens \+ `max_new_tokens`)? must (?:be|have)|exceed_context_size|model_context_window_exceeded"
     r"|string_above_max_length(?=.*messages)|maximum allowed (?:input )?length of [\d,]+ tokens"
-    r"|exceeds? max message tokens|tokens in prompt exceed|上下文(?:长度|窗口)|输入(?:内容|长度)?(?:过长|超长|超过|超出)",
+    r"|exceeds? max message tokens|tokens in prompt exceed"
+    r"|上下文(?:长度|窗口)|输入(?:内容|长度)?(?:过长|超长|超过|超出)",
     re.I,
 )
 _ADDRESS = re.compile(r"https?://\S+")
