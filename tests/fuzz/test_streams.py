@@ -103,8 +103,8 @@ def call_pieces(draw: st.DrawFn, number: int, call: tuple[str, dict[str, Any]], 
     if habit.index == "new" or habit.ids == "new":  # an empty piece says nothing of whose it is
         written = [each for each in written if each != ""]
     if habit.cumulative and not habit.objects:
-        written = [text[: len("".join(written[: n + 1]))] for n in range(len(written))]
-        written = [each for each in written if each != ""]
+        ends = sorted({len("".join(written[: n + 1])) for n in range(len(written))} - {0})
+        written = [text[:end] for end in ends]  # the whole twice would be two calls of a server with one index for all
     names = [name]
     if habit.names == "pieces" and not name[1:].startswith(name[:1]):  # else it reads as the same name said again
         names, written = [name[:1], name[1:]], ["", *written]
