@@ -4,6 +4,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any
 
+from pentad.cli.gateway import login_name
 from tests.support.clients.fake_gateway import cancelled, endless, fake_gateway, turn_events
 from tests.support.clients.fake_wire import Json
 from tests.support.processes.terminal import Terminal, piped
@@ -166,6 +167,7 @@ async def test_a_pipe_says_each_line_and_gets_plain_text(tmp_path: Path) -> None
     ]
     assert err == "session s1: come back with `pentad chat --session s1`\n"
     assert [message["content"] for message in gateway.messages] == ["6 * 7?", "again"]
+    assert {message["user_id"] for message in gateway.messages} == {login_name()}, "a chat names who is logged in"
 
 
 async def test_a_pipe_fails_when_a_turn_does(tmp_path: Path) -> None:
