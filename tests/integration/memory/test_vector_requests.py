@@ -97,6 +97,36 @@ async def test_an_archiver_that_dies_at_work_answers_nobody_and_the_next_drops_t
     assert not await store.call("EXISTS", REPLY_TO)
 
 
+async def test_tenants_take_turns_at_an_archiver(
+    store: Store, memory: EdgeVectors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Promise: who asks much leaves room for who asks little, whoever came first."""
+    begun, gate, real = list[str](), asyncio.Event(), memory.count
+
+    async def gated(name: str, selection: Selection) -> int:
+        begun.append(selection.owner.tenant)
+        await gate.wait()
+        return await real(name, selection)
+
+    monkeypatch.setattr(memory, "count", gated)
+    server, now = MemoryServer(store, memory), rfc3339(await store.clock())
+
+    def asked(number: int, tenant: str) -> Entry:
+        request = MemoryRequest(
+            request_id=f"r{number}", call="count", args=["memory", {"owner": {"tenant": tenant}}],
+            at=now, wait_ms=60_000, reply_to=REPLY_TO,
+        )  # fmt: skip
+        return Entry(KEY, f"{number}-1", request.to_json())
+
+    calls = [asked(number, "greedy") for number in range(1, 31)] + [asked(31, "modest")]
+    tasks = [asyncio.create_task(server.handle(call)) for call in calls]
+    await wait_until("the modest tenant's call to run", lambda: "modest" in begun)
+    assert begun.count("greedy") == 8, "of one tenant no more run at once"
+    gate.set()
+    await asyncio.gather(*tasks)
+    assert len(begun) == len(calls)
+
+
 async def test_a_reply_that_comes_late_is_dropped_and_the_next_call_gets_its_own(store: Store) -> None:
     hasty = ArchiverVectors(store, 0.3)
     asking = asyncio.create_task(hasty.count("memory", Selection(ADA)))
