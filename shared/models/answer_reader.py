@@ -105,7 +105,7 @@ class AnswerReader:
             if data[:6] == b"[DONE]":
                 self._done = True
                 return
-            chunk = parse_object(data)
+            chunk = parse_object(data, with_halves=True)
             if "error" in chunk or "choices" not in chunk:
                 self._check_error(chunk)
             add(chunk)

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 from pentad.shared.models.call_assembly import NAME_LENGTH, ToolCallAssembly
+from pentad.shared.models.half_characters import HalfJoiner
 from pentad.shared.models.loose_values import as_dict, as_text, token_count
 from pentad.shared.models.ports import DeltaSink, ModelAnswer, Usage
 from pentad.shared.models.think_tags import Part, ThinkTags
@@ -53,12 +54,23 @@ class AnswerAssembly(ABC):
 
     protocol: ClassVar[str]
     """The protocol's name: thoughts are sent back in the protocol in which they came."""
-    __slots__ = ("_calls", "_emit", "_model", "_text", "_thinking", "ended", "finish_reason")
+    __slots__ = (
+        "_calls",
+        "_emit",
+        "_halves",
+        "_model",
+        "_text",
+        "_thinking",
+        "_thought_halves",
+        "ended",
+        "finish_reason",
+    )
 
     def __init__(self, emit: DeltaSink) -> None:
         self._emit = emit
         self._text: list[str] = []
         self._thinking: list[str] = []
+        self._halves, self._thought_halves = HalfJoiner(), HalfJoiner()
         self._calls = ToolCallAssembly()
         self._model = ""
         self.finish_reason = ""
@@ -85,6 +97,8 @@ class AnswerAssembly(ABC):
 
     def answer(self, model: str) -> ModelAnswer:
         """Return the whole answer. ``model`` is the id that was asked for, used where the server names none."""
+        self._think(self._thought_halves.rest())
+        AnswerAssembly._say(self, self._halves.rest())
         calls = self._calls.drafts()
         return ModelAnswer(
             text="".join(self._text),
@@ -104,12 +118,12 @@ class AnswerAssembly(ABC):
         return kept(self.protocol, model, self._thoughts(), extras, self._calls.ids())
 
     def _say(self, text: str) -> None:
-        if text:
+        if text := self._halves.add(text):
             self._text.append(text)
             self._emit("content", text)
 
     def _think(self, text: str) -> None:
-        if text:
+        if text := self._thought_halves.add(text):
             self._thinking.append(text)
             self._emit("thinking", text)
 
@@ -199,7 +213,7 @@ class Assembly(AnswerAssembly):
             if (thought := delta.get(name)) is not None:
                 self._reasoned = self._reasoned or name
                 if thought:
-                    self._think(as_text(thought))
+                    self._think(thought if type(thought) is str else as_text(thought))
                     break
         for name in _SIGNED_FIELDS:
             if pieces := delta.get(name):

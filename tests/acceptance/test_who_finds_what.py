@@ -236,8 +236,8 @@ async def by_tool_and_prompt(agents: dict[str, Agent]) -> None:
             assert quoted <= expected, (reader, fact)
             assert (fact.name in quoted) == (fact.name in expected), (reader, fact)
 
-    chosen = [reader for reader in READERS if reader.session in (None, "desk-1") and reader.user in ("ada", None)]
-    for reader in chosen:
+    at_a_desk = [reader for reader in READERS if reader.session == "desk-1" and reader.user in ("ada", None)]
+    for reader in (*(reader for reader in READERS if reader.session is None), *at_a_desk):
         await looks(reader)
 
 

@@ -59,6 +59,8 @@ class Habits:
     """The last chunk has the whole message once more."""
     early_finish: bool
     """The reason of the end stands in a delta before the last one."""
+    escaped: bool
+    """Characters are written as escapes, and those of two escapes may be cut between them."""
     nulls: bool
     newline: bytes
     space: bytes
@@ -82,6 +84,7 @@ def habits(draw: st.DrawFn) -> Habits:
         bare=draw(st.booleans()),
         repeated=draw(st.booleans()),
         early_finish=draw(st.booleans()),
+        escaped=draw(st.booleans()),
         nulls=draw(st.booleans()),
         newline=draw(st.sampled_from([b"\n", b"\r\n", b"\r"])),
         space=draw(st.sampled_from([b"", b" "])),
@@ -93,6 +96,12 @@ def pieces(draw: st.DrawFn, text: str) -> list[str]:
     """The text cut anywhere; one piece at least."""
     cuts = sorted(draw(st.lists(st.integers(0, len(text)), max_size=4)))
     return [text[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+
+
+def halves(text: str) -> str:
+    """The text in the units of UTF-16, as programs count that may cut a character in two."""
+    units = text.encode("utf-16-le")
+    return "".join(chr(int.from_bytes(units[at : at + 2], "little")) for at in range(0, len(units), 2))
 
 
 def call_pieces(draw: st.DrawFn, number: int, call: tuple[str, dict[str, Any]], habit: Habits) -> list[dict[str, Any]]:
@@ -154,10 +163,11 @@ def mixed(draw: st.DrawFn, lists: Sequence[list[Any]]) -> list[Any]:
 def deltas(draw: st.DrawFn, whole: Whole, habit: Habits) -> list[dict[str, Any]]:
     """What the choices of the stream say, in order."""
     found: list[dict[str, Any]] = []
+    written = halves if habit.escaped else str
     if whole.thinking:
-        found += [{"reasoning_content": piece} for piece in pieces(draw, whole.thinking)]
+        found += [{"reasoning_content": piece} for piece in pieces(draw, written(whole.thinking))]
     if whole.text:
-        found += [{"content": piece} for piece in pieces(draw, whole.text)]
+        found += [{"content": piece} for piece in pieces(draw, written(whole.text))]
     of_calls = [call_pieces(draw, number, call, habit) for number, call in enumerate(whole.calls)]
     entries = mixed(draw, of_calls) if habit.interleaved else [entry for each in of_calls for entry in each]
     if habit.together and len(whole.calls) > 1:
@@ -213,7 +223,8 @@ def framed(draw: st.DrawFn, events: Sequence[tuple[str, Any]], line: bytes, spac
 def streams(draw: st.DrawFn) -> tuple[Whole, list[bytes]]:
     """An answer, and the parts of the body that it comes in."""
     whole, habit = draw(ANSWERS), draw(habits())
-    events: list[tuple[str, Any]] = [("", chunk) for chunk in chunks(draw, whole, habit)]
+    said = chunks(draw, whole, habit)
+    events: list[tuple[str, Any]] = [("", json.dumps(each).encode() if habit.escaped else each) for each in said]
     if habit.done:
         events.append(("", b"[DONE]"))
     return whole, framed(draw, events, habit.newline, habit.space)

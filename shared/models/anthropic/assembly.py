@@ -68,7 +68,8 @@ class MessageAssembly(AnswerAssembly):
     def _delta(self, index: Any, delta: dict[str, Any]) -> None:
         kind = delta.get("type")
         if kind == "text_delta":
-            self._say(as_text(delta.get("text")))
+            text = delta.get("text")
+            self._say(text if type(text) is str else as_text(text))
         elif kind == "thinking_delta":
             thought = as_text(delta.get("thinking"))
             self._think(thought)
