@@ -33,7 +33,6 @@ from pentad.shared.store.store import guarded
 from pentad.shared.work.intake import Slots
 
 log = logging.getLogger(__name__)
-_REFUSED_BY_SOME = "some model servers refuse that, and are then asked without it"
 
 UNSAFE_GRACE_S = 23.0
 """Seconds that a started unsafe call has at a stop before it is reported as unknown."""
@@ -78,7 +77,7 @@ class ToolWorker(ConsumingService):
         self._handlers: list[ToolHandler] = []
         self._queues: set[str] = set()
         """Names of the queues that are served."""
-        self._told: set[str] = set()
+        self._published: set[str] = set()
         """Names of the tools that were published last."""
         self._changed = asyncio.Event()
         self._following: asyncio.Task[None] | None = None
@@ -147,10 +146,10 @@ class ToolWorker(ConsumingService):
     async def _publish(self) -> None:
         specs = self._sources.specs()
         names = {spec.name for spec in specs}
-        await TOOLS.withdraw(self.store, self._told - names)
+        await TOOLS.withdraw(self.store, self._published - names)
         await TOOLS.publish(self.store, specs)
         await INSTRUCTIONS.publish(self.store, self._processes.instructions)
-        self._told = names
+        self._published = names
 
     async def _forget_others(self) -> None:
         await TOOLS.forget_others(self.store, self._sources.specs())

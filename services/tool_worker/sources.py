@@ -64,8 +64,14 @@ class ToolSources:
 
     async def start(self, changed: Callable[[], None]) -> None:
         """Start all. Raises ``PluginError``. ``changed``: called whenever one has other tools after the start."""
+
+        def noted() -> None:
+            self._warn_of_replaced()
+            changed()
+
         for source in self._sources:
-            await source.start(changed)
+            await source.start(noted)
+        self._warn_of_replaced()
 
     async def stop(self, grace_s: float) -> None:
         """Stop all."""
@@ -77,7 +83,11 @@ class ToolSources:
         return next((source for source in reversed(self._sources) if tool in source.tools), None)
 
     def specs(self) -> list[ToolSpec]:
-        """All tools that there are now, each name once; that one replaces another is logged once."""
+        """Return all tools that there are now, each name once."""
+        return list({name: spec for source in self._sources for name, spec in source.tools.items()}.values())
+
+    def _warn_of_replaced(self) -> None:
+        """Log once of each tool that it replaces one of an earlier source."""
         there: set[str] = set()
         for source in self._sources:
             replaced = there.intersection(source.tools)
@@ -85,4 +95,3 @@ class ToolSources:
                 log.warning("the tool %r of a plug-in replaces the built-in one", name)
             self._replaced |= replaced
             there.update(source.tools)
-        return list({name: spec for source in self._sources for name, spec in source.tools.items()}.values())

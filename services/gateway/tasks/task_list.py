@@ -28,13 +28,11 @@ _FIRST = "0"
 """A text that sorts before every id."""
 _LISTED = 1_000
 """Records of an hour that are listed at a time."""
-
-
 _CHUNK = 100
 """Entries of the index that are loaded together."""
 _HEADERS, _RECORDS, _STRETCHES, _LOOK_S = 2_000, 300, 100, 2.0
 """Limits of one request: headers, records, stretches, and seconds. A rare status in a long list takes several pages. A
-stretch is a piece of the index in Redis, or an hour of records."""
+stretch is a piece of the index in Redis, or up to `_LISTED` records of an hour."""
 
 
 @immutable
