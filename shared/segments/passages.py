@@ -1,8 +1,9 @@
 """The passages of a transcript: the texts that may be remembered, in order, with who said each.
 
-Left out are system prompts, messages that a person moved to another task, every message with an ``origin`` (repeats of
-the session, requests to answer again, quotes from memory), and calls of the tools that quote memory. Messages that
-cannot be read are left out too; they keep their position.
+Files in what a model said are described, so that no base64 is remembered. Left out are system prompts, messages that a
+person moved to another task, every message with an ``origin`` (repeats of the session, requests to answer again, quotes
+from memory), and calls of the tools that quote memory. Messages that cannot be read are left out too; they keep their
+position.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,10 +13,13 @@ from pentad.contracts.ids import milliseconds
 from pentad.contracts.records import SegmentType
 from pentad.contracts.tools import RECALLING_TOOLS
 from pentad.shared.actors.transcript import left_out
+from pentad.shared.data_urls import without_bytes
 from pentad.shared.immutable import immutable
 from pentad.shared.owners import session_holder
 
 Message = Mapping[str, Any]
+_MAX_READ = 1 << 19
+"""Characters of a model's text that are read for files in it; what stands behind them is not remembered."""
 
 
 def owned(messages: Sequence[Message], user: str) -> Sequence[Message]:
@@ -95,9 +99,9 @@ def _texts(message: Mapping[str, Any]) -> Iterator[tuple[int, SegmentType, str]]
         elif role == "tool":
             yield 0, SegmentType.TOOL_RESULT, content
         elif role == "assistant":
-            yield 0, SegmentType.REASONING if calls else SegmentType.RESPONSE, content
+            yield 0, SegmentType.REASONING if calls else SegmentType.RESPONSE, without_bytes(content[:_MAX_READ])
     for number, call in enumerate(calls, start=1):
         function = call["function"]
         if function["name"] in RECALLING_TOOLS:
             continue
-        yield number, SegmentType.TOOL_CALL, f"{function['name']} {function['arguments']}"
+        yield number, SegmentType.TOOL_CALL, f"{function['name']} {without_bytes(function['arguments'][:_MAX_READ])}"

@@ -1,5 +1,6 @@
 """A tool's large result and a file that it returns: prompts hold a part, a model reads on, the record has the whole."""
 
+import re
 from base64 import encodebytes, urlsafe_b64encode
 from pathlib import Path
 from random import Random
@@ -12,6 +13,7 @@ from pentad.contracts.instructions import Instruction
 from pentad.contracts.tools import RESULT_READ
 from pentad.services.tool_worker.builtins.result_read import KeptResults, result_reading_tool
 from pentad.shared.data_urls import data_url
+from pentad.shared.memory.points import cut_task, texts_of
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.store.store import Store
@@ -158,3 +160,13 @@ async def test_an_offset_behind_the_end_is_told_where_the_end_is(store: Store, t
     flow, _ = await flow_of(store, tmp_path, LONG)
     context, ref = await context_of(flow)
     assert (await reading(store)(context, ref, 10**9)).endswith(f"of {len(LONG)}; this is the end.]")
+
+
+async def test_memory_is_made_of_none_of_a_files_bytes(store: Store, tmp_path: Path) -> None:
+    """Promise: what is remembered of a task in which a file came back is its words, and no base64."""
+    flow, _ = await flow_of(store, tmp_path, FILE)
+    task = await flow.task()
+    remembered = cut_task("default", task.task, "s1", (await record(flow)).messages)
+    texts = texts_of(remembered)
+    assert texts
+    assert [text for text in texts if re.search(r"[A-Za-z0-9+/]{120}", text)] == []
