@@ -8,8 +8,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
+from pentad.shared.models.answer_text import AnswerText
 from pentad.shared.models.call_assembly import NAME_LENGTH, ToolCallAssembly
-from pentad.shared.models.half_characters import HalfJoiner
 from pentad.shared.models.loose_values import as_dict, as_text, token_count
 from pentad.shared.models.ports import DeltaSink, ModelAnswer, Usage
 from pentad.shared.models.think_tags import Part, ThinkTags
@@ -57,11 +57,11 @@ class AnswerAssembly(ABC):
     __slots__ = (
         "_calls",
         "_emit",
-        "_halves",
         "_model",
         "_text",
+        "_text_pieces",
         "_thinking",
-        "_thought_halves",
+        "_thought_pieces",
         "ended",
         "finish_reason",
     )
@@ -70,7 +70,7 @@ class AnswerAssembly(ABC):
         self._emit = emit
         self._text: list[str] = []
         self._thinking: list[str] = []
-        self._halves, self._thought_halves = HalfJoiner(), HalfJoiner()
+        self._text_pieces, self._thought_pieces = AnswerText(), AnswerText()
         self._calls = ToolCallAssembly()
         self._model = ""
         self.finish_reason = ""
@@ -97,8 +97,8 @@ class AnswerAssembly(ABC):
 
     def answer(self, model: str) -> ModelAnswer:
         """Return the whole answer. ``model`` is the id that was asked for, used where the server names none."""
-        self._think(self._thought_halves.rest())
-        AnswerAssembly._say(self, self._halves.rest())
+        self._pass_thought(self._thought_pieces.rest())
+        self._pass_text(self._text_pieces.rest())
         calls = self._calls.drafts()
         return ModelAnswer(
             text="".join(self._text),
@@ -117,13 +117,23 @@ class AnswerAssembly(ABC):
         extras = self._calls.extras() if self._calls.signed else ()
         return kept(self.protocol, model, self._thoughts(), extras, self._calls.ids())
 
-    def _say(self, text: str) -> None:
-        if text := self._halves.add(text):
+    def _say(self, piece: str) -> None:
+        """Take a piece of the text."""
+        self._pass_text(self._text_pieces.add(piece))
+
+    def _think(self, piece: str) -> None:
+        """Take a piece of the thoughts."""
+        self._pass_thought(self._thought_pieces.add(piece))
+
+    def _pass_text(self, text: str) -> None:
+        """Keep text that is new, and show it."""
+        if text:
             self._text.append(text)
             self._emit("content", text)
 
-    def _think(self, text: str) -> None:
-        if text := self._thought_halves.add(text):
+    def _pass_thought(self, text: str) -> None:
+        """Keep a thought that is new, and show it."""
+        if text:
             self._thinking.append(text)
             self._emit("thinking", text)
 
@@ -243,15 +253,16 @@ class TaggedAssembly(Assembly):
     def answer(self, model: str) -> ModelAnswer:
         """Return the whole answer, as `AnswerAssembly.answer` does, after passing on the text that was held back for a
         tag."""
-        self._pass_on(self._tags.rest())
+        self._pass_text(self._text_pieces.rest())
+        self._pass_parts(self._tags.rest())
         return super().answer(model)
 
-    def _say(self, text: str) -> None:
-        self._pass_on(self._tags.split(text))
+    def _pass_text(self, text: str) -> None:
+        self._pass_parts(self._tags.split(text))
 
-    def _pass_on(self, parts: list[Part]) -> None:
+    def _pass_parts(self, parts: list[Part]) -> None:
         for kind, text in parts:
-            (self._think if kind == "thinking" else super()._say)(text)
+            (self._pass_thought if kind == "thinking" else super()._pass_text)(text)
 
 
 def _usage(usage: dict[str, Any]) -> Usage:

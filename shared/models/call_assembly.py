@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from pentad.shared.models.answer_text import whole_characters
 from pentad.shared.models.loose_values import as_dict, as_text
 from pentad.shared.models.ports import ModelRefused, ToolCallDraft
 
@@ -193,7 +194,7 @@ class _Slot:
 
     def text(self) -> str:
         """Return the arguments. Where each piece repeats those before it, the last piece is all of them."""
-        joined = "".join(self.arguments)
+        joined = whole_characters("".join(self.arguments))
         grows = len(self.arguments) > 1 and all(map(str.startswith, self.arguments[1:], self.arguments))
         return self.arguments[-1] if grows and not _is_json(joined) and _is_json(self.arguments[-1]) else joined
 

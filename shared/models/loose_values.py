@@ -9,13 +9,15 @@ from typing import Any
 from pydantic_core import from_json
 
 from pentad.contracts.plain_json import values_in
-from pentad.shared.models.half_characters import has_half
+from pentad.shared.models.answer_text import has_half
 
+_DELTA = ("choices", 0, "delta")
 _ANSWER_TEXTS: Sequence[Sequence[str | int]] = (
-    *(("choices", 0, "delta", name) for name in ("content", "reasoning_content", "reasoning")),
-    ("delta", "text"),
+    *((*_DELTA, name) for name in ("content", "reasoning_content", "reasoning")),
+    (*_DELTA, "tool_calls", "*", "function", "arguments"),
+    *(("delta", name) for name in ("text", "thinking", "partial_json")),
 )
-"""Paths to the texts of a streamed answer in OpenAI's protocol and in Anthropic's."""
+"""Paths to the texts of a streamed answer in OpenAI's protocol and in Anthropic's; ``*`` is each member of a list."""
 _MAX_TOKENS = 10**12
 _MAX_DIGITS = 13
 _MAX_VALUES = 100_000
@@ -26,7 +28,7 @@ _MAX_VALUES = 100_000
 def parse_object(data: bytes, *, with_halves: bool = False) -> dict[str, Any]:
     """Return a JSON object; halves of surrogate pairs and bytes that are not UTF-8 become marks of replacement.
 
-    ``with_halves`` keeps the halves in the texts of a streamed answer, for a `HalfJoiner`.
+    ``with_halves`` keeps the halves and the bytes in the texts of a streamed answer, for an `AnswerText`.
     Raises `ValueError` for text that is not a JSON object, and for one of more than 100,000 values.
     """
     if len(data) > _MAX_VALUES and values_in(data, _MAX_VALUES) > _MAX_VALUES:
@@ -45,22 +47,28 @@ def _parse_damaged(data: bytes, with_halves: bool) -> Any:
         value = json.loads(data.decode("utf-8", "replace"))
         whole = from_json(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
         if with_halves:
+            cut = json.loads(data.decode("utf-8", "surrogateescape"))
             for path in _ANSWER_TEXTS:
-                _keep_halves(value, whole, path)
+                _keep_halves(cut, whole, path)
         return whole
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
 
 
-def _keep_halves(value: Any, whole: Any, path: Sequence[str | int]) -> None:
-    """Put the text at this path of ``value`` into ``whole``, if it has halves of characters."""
-    for key in path[:-1]:
+def _keep_halves(cut: Any, whole: Any, path: Sequence[str | int]) -> None:
+    """Put the texts at this path of ``cut`` into ``whole``, those that have parts of characters."""
+    for position, key in enumerate(path[:-1]):
+        if key == "*":
+            if isinstance(cut, list):
+                for cut_member, whole_member in zip(cut, whole, strict=True):
+                    _keep_halves(cut_member, whole_member, path[position + 1 :])
+            return
         try:
-            value, whole = value[key], whole[key]
+            cut, whole = cut[key], whole[key]
         except (LookupError, TypeError):
             return
-    if isinstance(value, dict) and has_half(value.get(path[-1])):
-        whole[path[-1]] = value[path[-1]]
+    if isinstance(cut, dict) and has_half(cut.get(path[-1])):
+        whole[path[-1]] = cut[path[-1]]
 
 
 def as_dict(value: Any) -> dict[str, Any]:

@@ -7,18 +7,26 @@ PIECE = 16 * 1024
 """
 _MAX_EVENT = 16 * 1024 * 1024
 _BLANK_LINES = b"\n\n\n"
+_MAX_KNOWN = 1_000
+"""Events that are remembered by their ids: those that come again are among the last ones."""
+_MAX_COUNTER_DIGITS = 6
+"""Digits of an id that is the number of its event; longer ones may be times."""
 
 
 class SseDecoder:
     """Takes network chunks that are cut anywhere, and returns the data of each event that is complete.
 
-    Comments, `id:`, `retry:` and `event:` lines are left out; LF, CRLF and CR all end a line. Raises `ValueError` when
-    one event grows past 16 MiB.
+    Comments, `retry:` and `event:` lines are left out; LF, CRLF and CR all end a line. An event that comes again with
+    its id, as after a broken connection within a proxy, is left out. Raises `ValueError` when one event grows past
+    16 MiB.
     """
 
-    __slots__ = ("_data", "_held", "_partial", "_size")
+    __slots__ = ("_data", "_held", "_id", "_known", "_partial", "_size")
 
     def __init__(self) -> None:
+        self._id: bytes | None = None
+        self._known: dict[bytes, int] | None = {}
+        """By the id of an event: the hash of its data. None where ids are not those of single events."""
         self._partial: list[bytes] = []  # pieces of the line that has not ended: joined once, not at each chunk
         self._data: list[bytes] = []
         self._held = b""  # a CR at the end of a chunk, which may be half of a CRLF
@@ -53,12 +61,32 @@ class SseDecoder:
             if line[:5] == b"data:":
                 data.append(line[6:] if line[5:6] == b" " else line[5:])
             elif not line and data:
-                found.append(data[0] if len(data) == 1 else b"\n".join(data))
+                event = data[0] if len(data) == 1 else b"\n".join(data)
+                if self._id is None or not self._came_before(self._id, event):
+                    found.append(event)
                 data.clear()
                 self._size = 0
+                self._id = None
+            elif line[:3] == b"id:":
+                self._id = line[3:].strip()
             elif line[:8] == b"\xef\xbb\xbfdata:":  # a byte order mark before the first line
                 data.append(line[8:].removeprefix(b" "))
         return found
+
+    def _came_before(self, event_id: bytes, event: bytes) -> bool:
+        """Whether this event is one that came before, with its id. Some servers give all events the same id."""
+        known, digest = self._known, hash(event)
+        if known is None:
+            return False
+        if event_id in known:
+            if known[event_id] != digest:
+                self._known = None
+                return False
+            return len(known) > 1 or (len(event_id) <= _MAX_COUNTER_DIGITS and event_id.isdigit())
+        if len(known) >= _MAX_KNOWN:
+            del known[next(iter(known))]
+        known[event_id] = digest
+        return False
 
     def _unify(self, chunk: bytes) -> bytes:
         chunk = self._held + chunk

@@ -4,7 +4,7 @@
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -59,8 +59,9 @@ class Habits:
     """The last chunk has the whole message once more."""
     early_finish: bool
     """The reason of the end stands in a delta before the last one."""
-    escaped: bool
-    """Characters are written as escapes, and those of two escapes may be cut between them."""
+    texts: str
+    """Of texts: `whole` characters, `escaped` ones that may be cut between two escapes, in `bytes` that may be cut
+    within a character, or `growing`, each piece with those before it."""
     nulls: bool
     newline: bytes
     space: bytes
@@ -84,7 +85,7 @@ def habits(draw: st.DrawFn) -> Habits:
         bare=draw(st.booleans()),
         repeated=draw(st.booleans()),
         early_finish=draw(st.booleans()),
-        escaped=draw(st.booleans()),
+        texts=draw(st.sampled_from(["whole", "escaped", "bytes", "growing"])),
         nulls=draw(st.booleans()),
         newline=draw(st.sampled_from([b"\n", b"\r\n", b"\r"])),
         space=draw(st.sampled_from([b"", b" "])),
@@ -104,11 +105,28 @@ def halves(text: str) -> str:
     return "".join(chr(int.from_bytes(units[at : at + 2], "little")) for at in range(0, len(units), 2))
 
 
+def as_bytes(text: str) -> str:
+    """The text in the bytes of UTF-8, each of which is written down as it is."""
+    return text.encode().decode("ascii", "surrogateescape")
+
+
+UNITS: dict[str, Callable[[str], str]] = {"escaped": halves, "bytes": as_bytes}
+"""What makes of a text the units between which its server cuts; characters else."""
+
+
+def growing(text: str, written: Sequence[str]) -> list[str]:
+    """Each piece with all those before it; as it came where that could be taken for something else."""
+    ends = sorted({len("".join(written[: n + 1])) for n in range(len(written))} - {0})
+    unlike = len(ends) > 2 or (len(ends) == 2 and ends[0] >= 16)
+    return [text[:end] for end in ends] if unlike else list(written)
+
+
 def call_pieces(draw: st.DrawFn, number: int, call: tuple[str, dict[str, Any]], habit: Habits) -> list[dict[str, Any]]:
     """The entries of `tool_calls` that one call is written in."""
     name, args = call
     text = json.dumps(args, ensure_ascii=draw(st.booleans()))
-    written: list[Any] = [args] if habit.objects else pieces(draw, text)
+    cut = str if habit.cumulative else UNITS.get(habit.texts, str)
+    written: list[Any] = [args] if habit.objects else pieces(draw, cut(text))
     if habit.index == "new" or habit.ids == "new":  # an empty piece says nothing of whose it is
         written = [each for each in written if each != ""]
     if habit.cumulative and not habit.objects:
@@ -163,11 +181,10 @@ def mixed(draw: st.DrawFn, lists: Sequence[list[Any]]) -> list[Any]:
 def deltas(draw: st.DrawFn, whole: Whole, habit: Habits) -> list[dict[str, Any]]:
     """What the choices of the stream say, in order."""
     found: list[dict[str, Any]] = []
-    written = halves if habit.escaped else str
-    if whole.thinking:
-        found += [{"reasoning_content": piece} for piece in pieces(draw, written(whole.thinking))]
-    if whole.text:
-        found += [{"content": piece} for piece in pieces(draw, written(whole.text))]
+    for name, text in (("reasoning_content", whole.thinking), ("content", whole.text)):
+        if text:
+            written = pieces(draw, UNITS.get(habit.texts, str)(text))
+            found += [{name: piece} for piece in (growing(text, written) if habit.texts == "growing" else written)]
     of_calls = [call_pieces(draw, number, call, habit) for number, call in enumerate(whole.calls)]
     entries = mixed(draw, of_calls) if habit.interleaved else [entry for each in of_calls for entry in each]
     if habit.together and len(whole.calls) > 1:
@@ -205,15 +222,38 @@ def chunks(draw: st.DrawFn, whole: Whole, habit: Habits) -> list[dict[str, Any]]
     return found
 
 
+FRAME_IDS: dict[str, Callable[[int], bytes]] = {
+    "one for all": lambda _: b"chatcmpl-1",
+    "numbers": lambda number: b"%d" % number,
+    "unlike": lambda number: b"e%d-0" % number,
+}
+
+
+def order(draw: st.DrawFn, length: int, ids: str) -> list[int]:
+    """The numbers of the events as they come: where each has an id of its own, some come once more."""
+    found = list(range(length))
+    if ids in ("numbers", "unlike") and length > 2:
+        end = draw(st.integers(2, length))
+        again = draw(st.integers(1, min(end, 4)))
+        found[end:end] = range(end - again, end)
+    return found
+
+
 def framed(draw: st.DrawFn, events: Sequence[tuple[str, Any]], line: bytes, space: bytes) -> list[bytes]:
     """The parts of the body that events come in: each the name of its kind, '' for none, and what it says."""
     body = b""
-    for name, said in events:
+    ids = draw(st.sampled_from(["", "", *FRAME_IDS]))
+    for number in order(draw, len(events), ids):
+        name, said = events[number]
         if draw(st.integers(0, 7)) == 0:
             body += b": keep-alive" + line * 2
         if name or draw(st.integers(0, 7)) == 0:
             body += b"event: " + (name or "message").encode() + line
-        text = said if isinstance(said, bytes) else json.dumps(said, ensure_ascii=False).encode()
+        if ids:
+            body += b"id:" + space + FRAME_IDS[ids](number) + line
+        text = (
+            said if isinstance(said, bytes) else json.dumps(said, ensure_ascii=False).encode("utf-8", "surrogateescape")
+        )
         body += b"data:" + space + text + line * 2
     cuts = sorted(draw(st.lists(st.integers(0, len(body)), max_size=8)))
     return [body[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(body)], strict=True)]
@@ -224,7 +264,9 @@ def streams(draw: st.DrawFn) -> tuple[Whole, list[bytes]]:
     """An answer, and the parts of the body that it comes in."""
     whole, habit = draw(ANSWERS), draw(habits())
     said = chunks(draw, whole, habit)
-    events: list[tuple[str, Any]] = [("", json.dumps(each).encode() if habit.escaped else each) for each in said]
+    events: list[tuple[str, Any]] = [
+        ("", json.dumps(each).encode() if habit.texts == "escaped" else each) for each in said
+    ]
     if habit.done:
         events.append(("", b"[DONE]"))
     return whole, framed(draw, events, habit.newline, habit.space)
@@ -294,23 +336,35 @@ def test_thoughts_between_tags_come_out_as_thoughts(stream: tuple[Whole, bool, l
     check(whole, read(TaggedAssembly(shown.add, begun), parts), shown)
 
 
+def begins(draw: st.DrawFn, text: str, cut: Callable[[str], str]) -> tuple[str, list[str]]:
+    """What a block begins with, and what its deltas say: some servers begin it with all, and some say it again."""
+    begun, written = draw(st.sampled_from(["", text])), pieces(draw, cut(text))
+    return begun, [] if begun and draw(st.booleans()) else written
+
+
 def blocks(draw: st.DrawFn, whole: Whole, signature: str) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
     """The blocks of a message in Anthropic's protocol: how each begins, and its deltas."""
     found: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
+    cut = UNITS.get(draw(st.sampled_from(["whole", "bytes"])), str)
     if whole.thinking:
-        thought = [{"type": "thinking_delta", "thinking": piece} for piece in pieces(draw, whole.thinking)]
-        thought.append({"type": "signature_delta", "signature": signature})  # official clients take the last one
-        found.append(({"type": "thinking", "thinking": "", "signature": ""}, thought))
+        begun, written = begins(draw, whole.thinking, cut)
+        thought = [{"type": "thinking_delta", "thinking": piece} for piece in written]
+        signed_at_once = not written and draw(st.booleans())
+        if not signed_at_once:
+            thought.append({"type": "signature_delta", "signature": signature})  # official clients take the last one
+        head: dict[str, Any] = {"type": "thinking", "thinking": begun, "signature": signature if signed_at_once else ""}
+        found.append((head, thought))
     if draw(st.booleans()):
         found.append(({"type": "redacted_thinking", "data": signature}, []))
     if whole.text:
-        at_once = draw(st.booleans())  # some servers begin a block with its text
-        said = [{"type": "text_delta", "text": piece} for piece in ([] if at_once else pieces(draw, whole.text))]
-        found.append(({"type": "text", "text": whole.text if at_once else ""}, said))
+        begun, written = begins(draw, whole.text, cut)
+        said = [{"type": "text_delta", "text": piece} for piece in written]
+        found.append(({"type": "text", "text": begun}, said))
     for number, (name, args) in enumerate(whole.calls):
         head = {"type": "tool_use", "id": f"toolu_{number}", "name": name, "input": {}}
         at_once = bool(args) and draw(st.booleans())
-        written = [] if at_once else pieces(draw, json.dumps(args, ensure_ascii=False))
+        text = json.dumps(args, ensure_ascii=False)
+        written = [] if at_once and draw(st.booleans()) else pieces(draw, cut(text))
         deltas_of = [{"type": "input_json_delta", "partial_json": piece} for piece in written]
         found.append((head | ({"input": args} if at_once else {}), deltas_of))
     return found

@@ -50,8 +50,30 @@ def test_blocks_are_passed_on_in_their_order() -> None:
         text("c", 2),
         start(3, type="text", text="d"),
     )
-    assert seen == [("thinking", "a"), ("thinking", "b"), ("content", "c"), ("content", "d")]
+    assert seen == [("thinking", "ab"), ("content", "c"), ("content", "d")]
     assert (answer.thinking, answer.text) == ("ab", "cd")
+
+
+@pytest.mark.parametrize(
+    ("opening", "deltas", "said"),
+    [
+        ("Hello", ["Hel", "lo"], "Hello"),
+        ("Hello", ["Hello world"], "Hello world"),
+        ("Hello", ["Hel", "lo wor", "ld"], "Hello world"),
+        ("Hel", ["lo"], "Hello"),
+        ("ab", ["a", "c"], "abac"),
+        ("ab", ["a"], "aba"),
+        ("ab", [], "ab"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["text", "thinking"])
+def test_what_a_block_begins_with_and_its_deltas_say_again_is_said_once(
+    kind: str, opening: str, deltas: list[str], said: str
+) -> None:
+    answer, seen = assemble(
+        start(0, type=kind, **{kind: opening}), *(delta(0, f"{kind}_delta", **{kind: piece}) for piece in deltas)
+    )
+    assert (answer.text or answer.thinking, "".join(text for _, text in seen)) == (said, said)
 
 
 CALLS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str]]]] = {

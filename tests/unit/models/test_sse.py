@@ -61,3 +61,27 @@ def test_many_small_events_are_not_taken_for_one_large() -> None:
     decoder = SseDecoder()
     chunk = b"data: " + b"x" * 1_000_000 + b"\n\n"
     assert sum(len(decoder.feed(chunk)) for _ in range(20)) == 20
+
+
+@pytest.mark.parametrize(
+    ("events", "read"),
+    [
+        ([("1", "a"), ("1", "a"), ("2", "b")], "ab"),
+        ([("1", "a"), ("2", "b"), ("3", "b"), ("2", "b"), ("3", "b"), ("4", "c")], "abbc"),
+        ([("x-1", "a"), ("x-2", "b"), ("x-1", "a"), ("x-2", "b"), ("x-3", "c")], "abc"),
+        ([("chatcmpl-1", "ha"), ("chatcmpl-1", "ha"), ("chatcmpl-1", "!")], "haha!"),
+        ([("1", "a"), ("1", "b"), ("1", "b"), ("2", "c"), ("2", "c")], "abbcc"),
+        ([("1770000000123", "ha"), ("1770000000123", "ha")], "haha"),
+    ],
+)
+def test_an_event_that_comes_again_with_its_id_is_read_once(events: list[tuple[str, str]], read: str) -> None:
+    body = "".join(f"id: {number}\ndata: {data}\n\n" for number, data in events)
+    assert b"".join(SseDecoder().feed(body.encode())) == read.encode()
+
+
+def test_the_ids_of_a_long_stream_take_little_memory() -> None:
+    decoder = SseDecoder()
+    for number in range(50_000):
+        assert decoder.feed(b"id: %d\ndata: x\n\n" % number) == [b"x"]
+    assert decoder.feed(b"id: 49999\ndata: x\n\n") == []
+    assert decoder.feed(b"id: 3\ndata: x\n\n") == [b"x"]  # forgotten long ago
