@@ -37,6 +37,12 @@ def with_sent_ids(messages: Sequence[bytes], kind: str, form: CallIdForm) -> Seq
     return [sent.of_calls(line) if _CALLS in line else sent.of_result(line) for line in messages]
 
 
+def has_made_ids(messages: Sequence[bytes], kind: str) -> bool:
+    """Whether a transcript has calls for which this kind of model's server gave no id, so that it is sent made ones."""
+    lines = (line for line in messages if _CALLS in line)
+    return any(not given or b"" in given for given in (given_ids(line, kind) for line in lines))
+
+
 class _SentIds:
     def __init__(self, kind: str, form: CallIdForm) -> None:
         self._kind, self._form = kind, form

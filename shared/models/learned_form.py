@@ -103,7 +103,7 @@ class LearnedForm:
                 sent.append(hash(request.body))
                 changes = self._next(failure, compose, request, once, sent)
                 if changes is None:
-                    if isinstance(failure, ModelRefused):
+                    if failure.refusal is not None or isinstance(failure, ModelRefused):
                         for change in taught:
                             self._forget(change)
                     raise

@@ -27,6 +27,8 @@ class OpenAIChat(StreamedChat):
     within an answer. `direct`: see `Endpoint`. `parameters` are sent with each request. `think_tags`: see `ModelEntry`.
     """
 
+    _protocol = Assembly.protocol
+
     def __init__(
         self,
         base_url: str | None,
@@ -71,7 +73,7 @@ class OpenAIChat(StreamedChat):
             if not request.may_call:
                 fields["tool_choice"] = b'"none"'
         filled = any(change.kind == "fill_reasoning" for change in changes)
-        messages = with_sent_ids(request.messages, kind_of("openai", model), call_id_form(model, changes))
+        messages = with_sent_ids(request.messages, kind_of(self._protocol, model), call_id_form(model, changes))
         fields["messages"] = b"[%s]" % openai_messages(messages, model, filled=filled)
         return fields
 

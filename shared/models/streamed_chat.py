@@ -13,10 +13,11 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from pentad.shared.models.answer_reader import AnswerReader
 from pentad.shared.models.assembly import AnswerAssembly
+from pentad.shared.models.call_ids import has_made_ids
 from pentad.shared.models.endpoint import Endpoint
 from pentad.shared.models.learned_form import REQUIRED, Composed, LearnedForms, composed
 from pentad.shared.models.ports import (
@@ -27,8 +28,10 @@ from pentad.shared.models.ports import (
     ModelFailed,
     ModelUnavailable,
 )
+from pentad.shared.models.refusal import MAX_WORDS, ServerRefusal
 from pentad.shared.models.request_change import Change, refielded, reshaped
 from pentad.shared.models.sse_decoder import PIECE
+from pentad.shared.models.thoughts import kind_of
 
 if TYPE_CHECKING:
     import httpx2
@@ -37,12 +40,16 @@ log = logging.getLogger(__name__)
 _BYTES_PER_TOKEN = 4
 """Bytes of UTF-8 in a token of English text or JSON, roughly. In other languages a token has fewer bytes, and too few
 tokens are estimated."""
+_FAILED_WITHIN = 500
+"""Status of a server that failed for a reason that it does not know."""
 _TOKENS_ESTIMATED = "does not count tokens: they are estimated from the length of the texts"
 
 
 class StreamedChat(ABC):
     """The part that chat models of all protocols share. `stall_s`: seconds of silence within an answer."""
 
+    _protocol: ClassVar[str]
+    """The protocol's name, as in `AnswerAssembly.protocol`."""
     _required: frozenset[str] = REQUIRED
     """Fields that no request is sent without."""
 
@@ -90,8 +97,7 @@ class StreamedChat(ABC):
                 finally:
                     await response.aclose()
             except ModelFailed as failure:
-                if reader.said:
-                    failure.refusal = None
+                failure.refusal = None if reader.said else failure.refusal or self._guessed(failure, request, model)
                 raise
 
         try:
@@ -109,6 +115,15 @@ class StreamedChat(ABC):
         answer = reader.answer(model or self.name)
         self._note_counting(answer)
         return _estimated(request, answer)
+
+    def _guessed(self, failure: ModelFailed, request: ChatRequest, model: str | None) -> ServerRefusal | None:
+        """Return what a server refuses that says only that it failed: one whose template cannot read the ids of calls
+        that another server made fails within, and says so in no word."""
+        if not isinstance(failure, ModelUnavailable) or failure.status != _FAILED_WITHIN:
+            return None
+        if not has_made_ids(request.messages, kind_of(self._protocol, model or self.name)):
+            return None
+        return ServerRefusal(_FAILED_WITHIN, str(failure)[:MAX_WORDS], (("messages", "tool_call_id"),))
 
     async def aclose(self) -> None:
         """Close the connections."""

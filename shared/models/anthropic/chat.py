@@ -39,6 +39,7 @@ class AnthropicChat(StreamedChat):
     `Endpoint`. Raises `SettingsError` without the extra `anthropic`, and for parameters that the caller may not set.
     """
 
+    _protocol = MessageAssembly.protocol
     _required = REQUIRED | {"max_tokens"}
 
     def __init__(
@@ -80,7 +81,7 @@ class AnthropicChat(StreamedChat):
     def _fields(self, model: str, request: ChatRequest, changes: Sequence[Change]) -> dict[str, bytes]:
         fields = {"model": to_json(model), "stream": b"true"}
         try:
-            messages = with_sent_ids(request.messages, kind_of("anthropic", model), call_id_form(model, changes))
+            messages = with_sent_ids(request.messages, kind_of(self._protocol, model), call_id_form(model, changes))
             prompt = anthropic_prompt(messages, model)
             tools = None if request.tools is None else anthropic_tools(request.tools)
         except ValueError as error:

@@ -49,7 +49,9 @@ REFUSALS = {
     "moonshot 400": fail(400, message="Invalid request: tool_call_id  is not found"),
     "a proxy's 404": fail(404, message="tool_call_id call_1 not found"),
     "no words": fail(500, message="Internal Server Error"),
+    "a template's error": fail(500, message="list index out of range"),
 }
+WORDLESS = ("no words", "a template's error")
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)
@@ -71,7 +73,7 @@ async def test_a_server_gets_the_ids_back_that_it_gave(
     assert _ids(servers.running[0].chats[-1]) == [given(0), given(1)]
 
 
-@pytest.mark.parametrize("refusal", ["mistral 400", "vllm 500", "moonshot 400", "a proxy's 404"])
+@pytest.mark.parametrize("refusal", REFUSALS)
 @pytest.mark.parametrize("wanted", [MISTRAL, KIMI], ids=["nine letters", "numbered"])
 async def test_another_server_takes_the_calls_over(
     store: Store, tmp_path: Path, servers: Servers, wanted: str, refusal: str
@@ -86,4 +88,27 @@ async def test_another_server_takes_the_calls_over(
     )
     end = await turn(store, tmp_path, await servers.pool(once, other))
     assert (end["status"], end["reason"]) == ("completed", "answered")
-    assert len(servers.running[1].chats) == 2 + (wanted == KIMI), "it was learned once which form it takes"
+    tries = 3 if refusal in WORDLESS else 1  # an outage is tried again at once, before it is taken for a refusal
+    assert len(servers.running[1].chats) == 2 + (tries if wanted == KIMI else 0), "it was learned once what it takes"
+
+
+async def test_a_server_that_fails_within_whatever_the_ids_is_asked_again_later(
+    store: Store, tmp_path: Path, servers: Servers, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is learned of ids from an outage that has nothing to do with them."""
+
+    def once(request: dict[str, Any]) -> Reply:
+        away = len(request["messages"]) > 2
+        return fail(503, retry_after=30) if away else call(("calculator", {"expression": "6*7"}), ids=("tool-0-own",))
+
+    asked: list[str] = []
+
+    def other(request: dict[str, Any]) -> Reply:
+        asked.extend(_ids(request))
+        return fail(500, message="Internal Server Error")
+
+    pool = await servers.pool(once, other)
+    end = await turn(store, tmp_path, pool)
+    assert end["status"] == "active", "it waits for its retry"
+    assert {bool(re.fullmatch(MISTRAL, each)) for each in asked} == {True, False}, "both forms were tried"
+    assert "has refused a request" not in caplog.text
