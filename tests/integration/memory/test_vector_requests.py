@@ -309,10 +309,11 @@ async def test_many_nodes_are_asked_for_in_several_calls_and_come_in_the_order_o
     answers = metrics.published.labels(MEMORY_REPLY.name, MemoryReply.__name__)
     async with archiver_graph(redis_url, SqliteGraph(tmp_path / "graph.db")) as graph:
         names = [f"n{n:02}" for n in range(60)]
-        await graph.upsert_nodes([node(name, ACME) for name in names])
         before = answers.value
+        await graph.upsert_nodes([node(name, ACME) for name in names])
+        await wait_until("the answer to be counted, behind its sending", lambda: answers.value - before == 1)
         found = await graph.nodes(ACME, [*reversed(names), "n00", "nobody"])
         assert [each.id for each in found] == names
-        await wait_until("the answers to be counted, behind their sending", lambda: answers.value - before == 3)
+        await wait_until("the answers to be counted, behind their sending", lambda: answers.value - before == 4)
         with pytest.raises(MemoryRefusedError, match="nodes asked for"):
             await graph.nodes(ACME, ["n"] * 5_001)
