@@ -70,13 +70,15 @@ def every_pattern() -> list[Found]:
     """Those that modules keep, also in tuples, tables and objects, and those that stand in a call of `re`."""
     found: dict[tuple[Any, int], Found] = {}
     sources = {path: path.read_text() for floor in FLOORS for path in sorted((ROOT / floor).rglob("*.py"))}
-    everything = "\n".join(sources.values())
+    used: dict[str, set[str]] = {}
+    for name, method in re.findall(rf"(\w+)\.({'|'.join(_METHODS)})\b", "\n".join(sources.values())):
+        used.setdefault(name, set()).add(method)
     for name in _modules():
         module = importlib.import_module(name)
         for attribute, value in list(vars(module).items()):
             for pattern, method in _patterns_in(value, 0):
                 kept = found.setdefault((pattern.pattern, pattern.flags), Found(f"{name}.{attribute}", pattern))
-                kept.methods |= {method} if method else _used_by(attribute, everything)
+                kept.methods |= {method} if method else used.get(attribute, set())
     for path, source in sources.items():
         for line, pattern, method in _calls(source):
             place = f"{path.relative_to(ROOT)}:{line}"
@@ -108,10 +110,6 @@ def _patterns_in(value: Any, depth: int) -> Iterator[tuple[re.Pattern[Any], str]
         slots = [getattr(value, name, None) for name in getattr(type(value), "__slots__", ()) if isinstance(name, str)]
         for each in [*getattr(value, "__dict__", {}).values(), *slots]:
             yield from _patterns_in(each, depth + 1)
-
-
-def _used_by(name: str, source: str) -> set[str]:
-    return set(re.findall(rf"\b{re.escape(name)}\.({'|'.join(_METHODS)})\b", source))
 
 
 def _calls(source: str) -> Iterator[tuple[int, re.Pattern[str], str]]:
