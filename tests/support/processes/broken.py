@@ -39,7 +39,7 @@ def _patch_script(name: str, old: str, new: str) -> None:
         made(self, *args, **kwargs)
         body = self.scripts[name].body
         assert old in body
-        self.scripts[name] = Script(name, body.replace(old, new))
+        self.scripts = {**self.scripts, name: Script(name, body.replace(old, new))}
 
     Store.__init__ = init  # type: ignore[method-assign]
 
