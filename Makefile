@@ -18,8 +18,9 @@ $(STAMP): requirements.lock pyproject.toml
 run: $(STAMP)
 	@exec $(BIN)/pentad up $(ARGS)
 
-# A worker takes a half of the tests as they stand, so that what a file's tests share is started once.
-PYTEST := $(BIN)/pytest -n 2 --dist worksteal
+# A worker takes a third of the tests as they stand, so that what a file's tests share is started once. Tests wait as much
+# as they work: three workers keep two cores busy.
+PYTEST := $(BIN)/pytest -n 3 --dist worksteal
 # What takes longest begins first.
 TESTS := tests/acceptance tests/integration tests/fuzz tests/fundamentals tests/unit tests/contract tests/architecture
 
