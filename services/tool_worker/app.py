@@ -79,6 +79,8 @@ class ToolWorker(ConsumingService):
         """Names of the queues that are served."""
         self._published: set[str] = set()
         """Names of the tools that were published last."""
+        self._warned_about: dict[str, ToolSpec] = {}
+        """The tools that were looked at, as they were then."""
         self._changed = asyncio.Event()
         self._following: asyncio.Task[None] | None = None
         self._slots = Slots(settings.pentad_tool_concurrency)
@@ -89,14 +91,21 @@ class ToolWorker(ConsumingService):
         await self._sources.start(self._changed.set)
         specs = self._sources.specs()
         self.about = f"tools: {named([spec.name for spec in specs])}"
-        for spec in self._processes.tools.values():
+        self._warn_about(specs)
+        self._serve_queues(specs)
+
+    def _warn_about(self, specs: Sequence[ToolSpec]) -> None:
+        """Warn once of each tool that models will find hard to use, or that model servers are known to refuse."""
+        for spec in specs:
+            if self._warned_about.get(spec.name) == spec:
+                continue
+            self._warned_about[spec.name] = spec
             for gap in description_gaps(spec):
                 log.warning("%s", gap)
             for refused in what_servers_refuse(spec.description, spec.parameters):
                 log.warning(
                     "tool %r has %s: some model servers refuse that, and are then asked without it", spec.name, refused
                 )
-        self._serve_queues(specs)
 
     def _serve_queues(self, specs: Sequence[ToolSpec]) -> list[ToolHandler]:
         """Serve the queues that these tools name and that are not served yet; return their handlers.
@@ -139,6 +148,7 @@ class ToolWorker(ConsumingService):
             self._changed.clear()
             specs = self._sources.specs()
             log.info("the tools are others now: %s", named([spec.name for spec in specs]))
+            self._warn_about(specs)
             for handler in self._serve_queues(specs):
                 await self.begin(handler.consumer, handler.beat())
             await guarded("publish tools", self._publish)

@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.tools import Effect, ToolOutcome, ToolSpec
@@ -23,12 +25,16 @@ class ChangingSource:
 
     def __init__(self, *names: str) -> None:
         self.tools: Mapping[str, ToolSpec] = {}
+        self.schema: dict[str, Any] = {"type": "object", "properties": {}}
         self._changed: Callable[[], None] = lambda: None
         self.become(*names)
 
     def become(self, *names: str) -> None:
-        self.tools = {name: ToolSpec(name=name, effect=Effect.IDEMPOTENT, queue=f"q-{name}") for name in names}
+        self.tools = {name: self._spec(name) for name in names}
         self._changed()
+
+    def _spec(self, name: str) -> ToolSpec:
+        return ToolSpec(name=name, effect=Effect.IDEMPOTENT, queue=f"q-{name}", parameters=self.schema)
 
     async def start(self, changed: Callable[[], None]) -> None:
         self._changed = changed
@@ -90,6 +96,23 @@ async def test_a_tool_that_another_worker_has_is_offered_on(moves: Moves) -> Non
     async with working(moves, mine), working(moves, other):
         mine.become("third")
         await wait_until("the other worker to say it again", lambda: _is(moves, {"first", "third"}))
+
+
+async def test_what_model_servers_refuse_of_a_tool_is_warned_of_when_it_comes_and_once(
+    moves: Moves, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = ChangingSource("first")
+    source.schema = {"type": "object", "properties": {"a": {"type": "array", "prefixItems": [{"type": "string"}]}}}
+    source.become("first")
+    async with working(moves, source):
+        assert warnings_of(caplog, "first") == 1, "at the start"
+        source.become("first", "second")
+        await wait_until("the new tool to be offered", lambda: _is(moves, {"first", "second"}))
+        assert (warnings_of(caplog, "first"), warnings_of(caplog, "second")) == (1, 1)
+
+
+def warnings_of(caplog: pytest.LogCaptureFixture, tool: str) -> int:
+    return len([m for m in caplog.messages if f"tool '{tool}' has" in m and "some model servers refuse that" in m])
 
 
 async def test_a_change_while_the_worker_stops_is_nobodys_concern(moves: Moves) -> None:
