@@ -31,7 +31,7 @@ def erasure(tenant: str, number: int) -> Entry:
     return Entry(ERASE.key(0), f"{number}-0", command.to_json())
 
 
-async def test_an_erasure_begins_after_one_of_a_tenant_that_has_many(world: Erasable) -> None:
+async def test_an_erasure_waits_for_one_more_of_a_tenant_that_has_many(world: Erasable) -> None:
     erasing = SlowErasing(world)
     async with asyncio.TaskGroup() as group:
         for number in range(20):
@@ -39,9 +39,10 @@ async def test_an_erasure_begins_after_one_of_a_tenant_that_has_many(world: Eras
         await wait_until("the first to begin", lambda: len(erasing.begun) == 2)
         group.create_task(erasing.handle(erasure("modest", 20)))
         await asyncio.sleep(0)
-        erasing.allowed.release()
-        await wait_until("the next to begin", lambda: len(erasing.begun) == 3)
-        assert erasing.begun == ["greedy", "greedy", "modest"]
+        for begun in (3, 4):
+            erasing.allowed.release()
+            await wait_until("the next to begin", lambda n=begun: len(erasing.begun) == n)  # type: ignore[misc]
+        assert erasing.begun == ["greedy", "greedy", "greedy", "modest"], "one more each"
         for _ in range(20):
             erasing.allowed.release()
     assert erasing.begun.count("greedy") == 20
