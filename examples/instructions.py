@@ -9,7 +9,7 @@ import asyncio
 import sys
 
 import pentad
-from pentad.contracts.events import Content, TaskEnd, TaskStart, ToolCallEvent
+from pentad.contracts.events import MessageEvent, TaskEnd, TaskStart, ToolCallEvent
 
 MOOD = {
     "type": "object",
@@ -42,10 +42,10 @@ async def main(url: str, model_url: str) -> None:
                 print(f"task started: {event.task_id}")
             case ToolCallEvent():
                 print(f"calling {event.tool}")
-            case Content():
-                print(event.content, end="")
+            case MessageEvent():
+                print(event.content)
             case TaskEnd():
-                print(f"\ntask {event.status}")
+                print(f"task {event.status}")
 
     # 3. Run an instruction: its data, or all that is known of the run.
     mood = await agent.run("mood", "What a day! The sun is out.")

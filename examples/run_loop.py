@@ -8,7 +8,7 @@ Without a model's address in the environment the offline stand-in answers.
 import asyncio
 
 import pentad
-from pentad.contracts.events import Content, TaskEnd, TaskStart, Thinking, ToolCallEvent, ToolResultEvent
+from pentad.contracts.events import MessageEvent, TaskEnd, TaskStart, Thinking, ToolCallEvent, ToolResultEvent
 
 
 @pentad.tool(effect="pure")
@@ -45,10 +45,10 @@ async def main() -> None:
                     print(f"calling {event.tool} {event.args}")
                 case ToolResultEvent():
                     print(f"result: {event.result}")
-                case Content():
-                    print(event.content, end="")
+                case MessageEvent():
+                    print(event.content)
                 case TaskEnd():
-                    print(f"\nend: {event.status}, {event.steps} steps")
+                    print(f"end: {event.status}, {event.steps} steps")
 
         # 2. What is said later belongs to the same task when it names it; without a name, routing finds it.
         print(await trip.ask("and in Beijing?", task_id=task_id))

@@ -26,6 +26,8 @@ class Piece:
 
 
 NO_TEXT = Piece()
+_MOST_STEPS = 1 << 30
+"""More steps than a turn has: what is no step's text has a place below zero."""
 
 
 def show(shown: Shown, event: Content | MessageEvent) -> tuple[Shown, Piece]:
@@ -64,6 +66,34 @@ def _finish(shown: Shown, message: MessageEvent) -> tuple[Shown, Piece]:
     if message.attempt == shown.attempt and message.content.startswith(shown.text):
         return done, Piece(message.content[len(shown.text) :])
     return done, Piece(message.content, restart=shown.text != "")
+
+
+class TurnText:
+    """The text that an agent has said in one turn so far, with everything corrected that was taken back."""
+
+    def __init__(self) -> None:
+        self._steps: dict[tuple[str | None, int], Shown] = {}
+        """What each step of each task has said, in the order in which they began."""
+
+    def __str__(self) -> str:
+        """The steps that have said something, with an empty line between them."""
+        return "\n\n".join(shown.text for shown in self._steps.values() if shown.text)
+
+    def add(self, event: SessionEvent, task_id: str | None) -> bool:
+        """Take an event of the turn, whose task is ``task_id``; return whether the text has changed.
+
+        A snapshot comes where events were lost: the turn's text is then the answer that it shows.
+        """
+        if isinstance(event, Content | MessageEvent):
+            place = (event.task_id, event.step)
+            self._steps[place], piece = show(self._steps.get(place, Shown()), event)
+            return piece != NO_TEXT
+        if text := said_in(event, task_id):
+            if isinstance(event, Snapshot):
+                self._steps.clear()
+            self._steps[task_id, len(self._steps) - _MOST_STEPS] = Shown(text=text, whole=True)
+            return True
+        return False
 
 
 def answer_in(snapshot: Snapshot, task_id: str | None) -> str:

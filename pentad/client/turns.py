@@ -10,6 +10,7 @@ from uuid import uuid4
 from pentad.client.feed import PATIENCE_S, Feed, Received, backoff
 from pentad.client.gateway import Rest
 from pentad.client.inspection import Inspection, path_of
+from pentad.client.text import TurnText
 from pentad.contracts.commands import MAX_CONTENT
 from pentad.contracts.events import SessionEvent, Snapshot
 from pentad.contracts.ids import may_be, rule_of
@@ -43,7 +44,7 @@ Cancel = Callable[[str], Awaitable[None]]
 
 
 class Turn:
-    """One message and what came of it: iterate over it once. ``end`` is set when the iteration is over.
+    """One message and what came of it: iterate once, over its events or its ``text``. ``end`` is set when that is over.
 
     ``say`` adds a message while it lasts: then it ends when the turns of all of them have. That of ``Agent.running``
     began with none: ``message_id`` is empty. ``user_id``: who says more.
@@ -139,6 +140,18 @@ class Turn:
             finally:
                 if self._cancel is not None and self.end is None:
                     await self._cancel_all(self._cancel, feed)
+
+    async def text(self) -> AsyncGenerator[str, None]:
+        """Iterate over the turn as its text: yield all that the agent has said so far, each time that it changes.
+
+        What a broken attempt of the model said is gone from the next text on. Two steps, and two tasks of the turn,
+        are separated by an empty line. Raises ``Refused`` where the turn was iterated over before.
+        """
+        said = TurnText()
+        async with aclosing(self.__aiter__()) as events:
+            async for received in events:
+                if said.add(received.event, self.task_id):
+                    yield str(said)
 
     async def _takes(self, received: Received) -> bool:
         """Whether the event is of this turn, which then stands where the event leads."""

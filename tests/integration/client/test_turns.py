@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import pentad
-from tests.support.clients.fake_gateway import cancelled, endless, fake_gateway
+from tests.support.clients.fake_gateway import cancelled, endless, fake_gateway, turn_events
 from tests.support.waiting import in_time, wait_until
 
 
@@ -17,6 +17,20 @@ async def test_a_turn_is_iterated_over_once() -> None:
             assert len([received async for received in turn]) == 6
             with pytest.raises(pentad.Refused, match="begin another"):
                 _ = [received async for received in turn]
+
+
+def broken_off(message: dict[str, Any]) -> list[dict[str, Any]]:
+    """A turn whose model breaks off in the middle of its answer, and begins anew."""
+    *begin, first, _, whole, end = turn_events(answer="it is 42")(message)
+    again = [first | {"attempt": 2, "content": "It"}, first | {"attempt": 2, "offset": 2, "content": " is 42"}]
+    return [*begin, first, *again, whole | {"attempt": 2, "content": "It is 42"}, end]
+
+
+async def test_the_text_of_a_turn_is_all_that_is_said_so_far_without_what_a_broken_stream_said() -> None:
+    async with fake_gateway(script=broken_off) as gateway, pentad.connect(gateway.url) as agent, in_time():
+        turn = agent.turn("6 * 7?")
+        assert [text async for text in turn.text()] == ["it i", "It", "It is 42"]
+        assert turn.end is not None
 
 
 async def test_deadline_budget_metadata_and_instruction_go_with_the_message() -> None:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from pentad.client.text import Piece, Shown, show
-from pentad.contracts.events import Content, MessageEvent
+from pentad.client.text import Piece, Shown, TurnText, show
+from pentad.contracts.events import Content, MessageEvent, Snapshot
 
 
 def about(step: int, attempt: int, task: str) -> dict[str, Any]:
@@ -67,3 +67,32 @@ def test_the_screen_shows_each_character_once_and_no_void_attempt(
 def test_a_void_attempt_begins_with_its_own_number() -> None:
     shown, _ = show(Shown(), delta(0, "Hi", attempt=3))
     assert show(shown, delta(0, "Bye", attempt=4))[1] == r("Bye")
+
+
+def test_the_text_of_a_turn_is_that_of_its_steps_without_what_was_taken_back() -> None:
+    text = TurnText()
+    events = (
+        delta(0, "Let me see."),
+        whole("Let me see."),
+        delta(0, "It is 4", step=2),
+        delta(0, "Hello", task="b"),
+        delta(0, "It", attempt=2, step=2),
+        delta(2, " is 42.", attempt=2, step=2),
+        whole("It is 42.", attempt=2, step=2),
+    )
+    seen = [str(text) for event in events if text.add(event, "a")]
+    assert seen == [
+        "Let me see.",
+        "Let me see.\n\nIt is 4",
+        "Let me see.\n\nIt is 4\n\nHello",
+        "Let me see.\n\nIt\n\nHello",
+        "Let me see.\n\nIt is 42.\n\nHello",
+    ]
+
+
+def test_where_events_were_lost_the_text_is_the_answer_of_the_snapshot() -> None:
+    text = TurnText()
+    assert text.add(delta(0, "It is 4"), "a")
+    said = {"role": "assistant", "task_id": "a", "content": "It is 42."}
+    assert text.add(Snapshot(messages=[said], tasks=[], event_id="e", at="", tenant_id="t", session_id="s"), "a")
+    assert str(text) == "It is 42."
