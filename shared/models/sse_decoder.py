@@ -26,7 +26,7 @@ class SseDecoder:
     def __init__(self) -> None:
         self._id: bytes | None = None
         self._known: dict[bytes, int] | None = {}
-        """By the id of an event: the hash of its data. None where ids are not those of single events."""
+        """The hash of each event's data, by the id of the event; None where ids are not those of single events."""
         self._partial: list[bytes] = []  # pieces of the line that has not ended: joined once, not at each chunk
         self._data: list[bytes] = []
         self._held = b""  # a CR at the end of a chunk, which may be half of a CRLF

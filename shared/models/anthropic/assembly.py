@@ -79,7 +79,7 @@ class MessageAssembly(AnswerAssembly):
     def __init__(self, emit: DeltaSink) -> None:
         super().__init__(emit)
         self._inputs: dict[int, Any] = {}
-        """By the index of each tool call: the arguments that its block began with, None once deltas say them."""
+        """The arguments that the block of each tool call began with, by its index; None once deltas say them."""
         self._opening: _Opening | None = None
         self._blocks = 0
         self._signed = Fragments()
