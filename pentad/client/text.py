@@ -73,7 +73,7 @@ class TurnText:
 
     def __init__(self) -> None:
         self._steps: dict[tuple[str | None, int], Shown] = {}
-        """What each step of each task has said, in the order in which they began."""
+        """The text of each step of each task, in the order in which they began."""
 
     def __str__(self) -> str:
         """The steps that have said something, with an empty line between them."""
