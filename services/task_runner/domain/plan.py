@@ -245,10 +245,12 @@ class Timer:
 def fired_early(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> tuple[Timer, ...]:
     """Return the timers that fired too early, because the clock stepped back or a setting has grown.
 
-    Each is set again for what is left of its time, and never for longer than it is long.
+    Each is set again for what is left of its time, and never for longer than it is long. Where the model is asked
+    again, the time limit of the calls before it may have fired, and been acknowledged when the model was first asked.
     """
     if task.ended or not arrived.controls:
         return ()
+    fired = {*arrived.controls, *(["timeout"] if "retry" in arrived.controls else [])}
     stale = bounds.stale_ms if task.status != "stale" else 0
     counted: dict[TimerKind, tuple[str, int, int]] = {
         "timeout": ("asked_at", task.asked_at, bounds.step_timeout_ms if task.open else 0),
@@ -258,7 +260,7 @@ def fired_early(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) ->
     early = [
         Timer(kind, min(since, now) + length, name if since > now else "")
         for kind, (name, since, length) in counted.items()
-        if kind in arrived.controls and length and now < since + length
+        if kind in fired and length and now < since + length
     ]
     if "deadline" in arrived.controls and now < task.deadline:
         early.append(Timer("deadline", task.deadline))

@@ -219,6 +219,16 @@ def test_what_counts_from_a_time_ahead_counts_from_now(
     assert early == (Timer(kind, NOW + length, field),)
 
 
+def test_where_the_model_is_asked_again_calls_have_their_time_limit_anew_when_the_clock_stepped_back() -> None:
+    """Their time was over when the model was first asked, and was busy; by the clock of now it is not."""
+    again = sort_mail([control(1, "retry")], 0)
+    ahead = replace(ASKED, asked_at=NOW + 3_600_000)
+    assert plan(ahead, again, NOW, BOUNDS) == Idle((1,))
+    assert fired_early(ahead, again, NOW, BOUNDS) == (Timer("timeout", NOW + STEP_MS, "asked_at"),)
+    assert fired_early(replace(ASKED, asked_at=NOW - STEP_MS), again, NOW, BOUNDS) == ()
+    assert fired_early(ACTIVE, again, NOW, BOUNDS) == ()
+
+
 def test_a_call_that_waits_for_a_person_has_no_time_limit_but_ends_with_its_task() -> None:
     asked = replace(ASKED, open=(CALLS[0], replace(CALLS[1], target="person")))
     late = NOW + 100 * STEP_MS
