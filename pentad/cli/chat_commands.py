@@ -1,6 +1,7 @@
 """Lines of a conversation at the terminal are read: something to say, or a command, which begins with a slash."""
 
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -21,11 +22,27 @@ HELP = (
     "what you say goes to the task that it belongs to, or begins one; while the agent works it joins its work",
     "/tasks            the tasks of this conversation, with their numbers",
     "/task NUMBER TEXT say something to this task; /task new TEXT: to a new one",
+    "/cancel NUMBER    stop this task",
     "/move NUMBER|new  give your last message to this task, or to a new one",
     "/quit, exit       leave; Ctrl-D too. What runs goes on",
     "Alt-Enter         a new line of the same message",
     "Ctrl-C            stop what runs; at an empty prompt: leave",
 )
+_COMMAND = re.compile(r"/[a-z_-]+")
+"""A command: a path has a second slash, or a dot."""
+_COMMAND_CHARS = 40
+"""Characters of an unknown command that are shown."""
+_PLAIN: Mapping[str, Literal["tasks", "help", "quit"]] = {
+    "/tasks": "tasks",
+    "/help": "help",
+    "/quit": "quit",
+    "/exit": "quit",
+}
+_FORMS = {
+    "/task": "/task NUMBER TEXT, or /task new TEXT",
+    "/move": "/move NUMBER or /move new",
+    "/cancel": "/cancel NUMBER; /tasks lists the numbers",
+} | {name: f"{name} alone" for name in _PLAIN}
 _MOVE = re.compile(r"/move\s+(\d+|new)")
 _TO_TASK = re.compile(r"/task\s+(\d+|new)\s+(\S.*)", re.DOTALL)
 _STATUS_COLUMNS = 9
@@ -38,10 +55,11 @@ _TURN_LINES = 3
 class Line:
     """One line that was typed: ``text`` is the message to send, or why the line cannot be understood."""
 
-    kind: Literal["say", "move", "tasks", "help", "quit", "wrong"]
+    kind: Literal["say", "cancel", "move", "tasks", "help", "quit", "wrong"]
     text: str = ""
     number: str | None = None
-    """Number of the task that the message is sent or moved to, or ``new``. None: the router chooses, or a new task."""
+    """Number of the task that is cancelled, or that the message is sent or moved to, or ``new``. None: the router
+    chooses, or a new task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,28 +71,32 @@ class Said:
 
 
 def understood(typed: str) -> Line:
-    """The line's meaning. Other words that begin with a slash are something to say: paths do."""
+    """Return what a line means: a command, which begins with one slash, or a text; `//` begins a text with a slash."""
     text = typed.strip()
-    first = text.partition(" ")[0]
-    if text in ("/quit", "/exit", "exit", "quit"):
+    if text in ("exit", "quit"):
         return Line("quit")
-    if text == "/help":
-        return Line("help")
-    if text == "/tasks":
-        return Line("tasks")
-    if first == "/task":
-        to_task = _TO_TASK.fullmatch(text)
-        return (
-            Line("say", to_task[2], to_task[1])
-            if to_task
-            else Line("wrong", "write it as /task NUMBER TEXT, or /task new TEXT")
-        )
-    if first == "/move":
-        move = _MOVE.fullmatch(text)
-        if move is None:
-            return Line("wrong", "write it as /move NUMBER or /move new")
+    if text.startswith("//"):
+        return Line("say", text[1:])
+    command, _, rest = text.partition(" ")
+    if _COMMAND.fullmatch(command) is None:
+        return Line("say", text)
+    return _read_command(command, rest.strip(), text)
+
+
+def _read_command(command: str, rest: str, text: str) -> Line:
+    if command in _PLAIN and not rest:
+        return Line(_PLAIN[command])
+    if command == "/task" and (to_task := _TO_TASK.fullmatch(text)):
+        return Line("say", to_task[2], to_task[1])
+    if command == "/cancel" and rest.isascii() and rest.isdigit():
+        return Line("cancel", number=rest)
+    if command == "/move" and (move := _MOVE.fullmatch(text)):
         return Line("move", number=None if move[1] == "new" else move[1])
-    return Line("say", text)
+    if command in _FORMS:
+        return Line("wrong", f"write it as {_FORMS[command]}")
+    return Line(
+        "wrong", f"there is no command {one_line(command, 40)}: /help lists them, and // begins a text with a slash"
+    )
 
 
 def task_meant(line: Line, labels: TaskLabels) -> str | None:
@@ -85,6 +107,13 @@ def task_meant(line: Line, labels: TaskLabels) -> str | None:
     if label is None:
         raise Refused(f"there is no task {line.number}: /tasks lists them")
     return label.task_id
+
+
+async def cancel_task(agent: Agent, line: Line, labels: TaskLabels) -> None:
+    """Cancel the task that a line names. Raises ``Refused`` for a number that no task has, and ``ClientError``."""
+    task_id = task_meant(line, labels)
+    assert task_id is not None
+    await agent.management.cancel_task(task_id)
 
 
 async def turns_of_before(inspection: Inspection, session_id: str, style: Style) -> list[str]:

@@ -46,8 +46,13 @@ _MAX_LIMIT = 1_000_000
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 done, 1 failed, 2 usage, 130 interrupted."""
-    args = build_parser().parse_args(argv)
+    """Run one command and return its exit code: 0 done, 1 failed, 2 usage, 130 interrupted. Without one, print help."""
+    parser = build_parser()
+    given = sys.argv[1:] if argv is None else argv
+    if not given:
+        parser.print_help()
+        return 0
+    args = parser.parse_args(given)
     return exit_code_of(lambda: _dispatch(args), prog="pentad", debug=args.debug)
 
 

@@ -5,7 +5,16 @@ import asyncio
 from contextlib import suppress
 from shlex import quote
 
-from pentad.cli.chat_commands import HELP, Line, move_last, task_lines, task_meant, turns_of_before, understood
+from pentad.cli.chat_commands import (
+    HELP,
+    Line,
+    cancel_task,
+    move_last,
+    task_lines,
+    task_meant,
+    turns_of_before,
+    understood,
+)
 from pentad.cli.gateway import speaker_for, streams
 from pentad.cli.history import default_path
 from pentad.cli.render import style_for
@@ -75,6 +84,8 @@ class TypedChat:
             elif line.kind == "help":
                 for text in HELP:
                     self._screen.note(self._style.dim(text))
+            elif line.kind == "cancel":
+                await self._cancel_task(line)
             elif line.kind == "move":
                 await self._move(line)
             elif line.kind == "wrong":
@@ -109,6 +120,12 @@ class TypedChat:
         else:
             self._screen.show("sending")
             self._begin(turn)
+
+    async def _cancel_task(self, line: Line) -> None:
+        try:
+            await cancel_task(self._agent, line, self._view.labels)
+        except ClientError as error:
+            self._screen.note(self._style.red(str(error)))
 
     async def _move(self, line: Line) -> None:
         """Move the last message beside the turn that runs; without one, follow the turn that the move begins."""

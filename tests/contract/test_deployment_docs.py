@@ -4,13 +4,18 @@ import re
 import tomllib
 
 from tests.support.documents.manifests import ROOT, containers, read_base
-from tests.support.documents.settings_table import table, written
+from tests.support.documents.settings_table import EXAMPLE, example, table, written
 
 DEPLOY_PAGE = ROOT / "docs" / "deploy.md"
 
 
 def test_the_table_of_settings_is_todays() -> None:
     assert written() == table(), "run: python -m tests.support.documents.settings_table"
+
+
+def test_the_example_of_an_environment_file_has_every_setting_and_changes_none() -> None:
+    assert EXAMPLE.read_text() == example(), "run: python -m tests.support.documents.settings_table"
+    assert all(line.startswith("#") for line in example().splitlines() if line)
 
 
 def test_the_secret_that_the_operator_makes_has_every_key_that_pods_need() -> None:

@@ -35,6 +35,10 @@ async def test_two_tasks_at_once_stand_side_by_side_and_a_command_says_something
         await chat.sees("→ added to task")
         chat.type("/task 9 faster\r")
         await chat.sees("there is no task 9: /tasks lists them")
+        chat.type("/cancel 2\r")
+        await wait_until("the task to be cancelled", lambda: gateway.cancelled == ["task-0-b"])
+        chat.type("/faster\r")
+        await chat.sees("there is no command /faster: /help lists them")
         await chat.sees("you>")
         chat.type("\x04")
         assert await chat.code() == 0
@@ -45,13 +49,16 @@ async def test_a_pipe_has_the_same_commands(tmp_path: Path) -> None:
     async with fake_gateway() as gateway:
         gateway.tasks["task-0-a"] = task("task-0-a", goal="count")
         gateway.tasks["task-0-z"] = task("task-0-z", session_id="s2")
-        code, out, _ = await piped("chat", gateway.url, tmp_path, "/tasks\n/task 1 go on\n/task 7 no\n", session="s1")
+        code, out, _ = await piped(
+            "chat", gateway.url, tmp_path, "/tasks\n/task 1 go on\n/cancel 1\n/task 7 no\n", session="s1"
+        )
     assert code == 1
     first, *_, last = out.splitlines()
     assert first.startswith("completed")
     assert first.endswith("[1 count]")
     assert last == "there is no task 7: /tasks lists them"
     assert [message["task_id"] for message in gateway.messages] == ["task-0-a"]
+    assert gateway.cancelled == ["task-0-a"]
 
 
 async def test_the_watched_list_is_drawn_again_at_each_change_until_ctrl_c(tmp_path: Path) -> None:

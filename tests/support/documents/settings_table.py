@@ -1,10 +1,11 @@
-"""The table of settings in docs/configure.md, made from the one place that spells them.
+"""The table of settings in docs/configure.md and `.env.example`, made from the one place that spells them.
 
-``python -m tests.support.documents.settings_table`` writes it anew.
+``python -m tests.support.documents.settings_table`` writes both anew.
 """
 
 import ast
 import inspect
+import textwrap
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import SecretStr
@@ -14,6 +15,18 @@ from pentad.shared.settings import Settings
 from tests.support.documents.manifests import ROOT
 
 SETTINGS_PAGE = ROOT / "docs" / "configure.md"
+EXAMPLE = ROOT / ".env.example"
+_HEAD = """\
+# Every setting of Pentad, with its default. Copy this file to `.env`, and uncomment the lines that you change.
+# `pentad up`, `pentad.start()` and docker compose read `.env`; docs/configure.md has the same as a table.
+"""
+_COMPOSE = """\
+# The passwords of the stores, which docker compose alone needs; docs/deploy.md says what they are made of.
+#REDIS_PASSWORD=
+#REDIS_TOOLS_PASSWORD=
+#NEO4J_PASSWORD=
+"""
+_WIDTH = 118
 BEGIN, END = "<!-- settings: made by python -m tests.support.documents.settings_table -->", "<!-- end of settings -->"
 
 
@@ -25,6 +38,20 @@ def table() -> str:
         for name, field in Settings.model_fields.items()
     ]
     return "\n".join(["| variable | value | default | meaning |", "|---|---|---|---|", *rows])
+
+
+def example() -> str:
+    """A commented line for each setting, below what it means."""
+    meanings = _meanings()
+    parts = [_HEAD]
+    for name, field in Settings.model_fields.items():
+        about = " ".join(
+            [meanings.get(name, "").replace("`", ""), f"({_values(field).replace(chr(92), '').replace('`', '')})"]
+        )
+        default = "" if field.default in (None, ()) else str(field.default)
+        lines = textwrap.wrap(about.strip(), _WIDTH, initial_indent="# ", subsequent_indent="# ")
+        parts.append("\n".join([*lines, f"#{name.upper()}={default}", ""]))
+    return "\n".join([*parts, _COMPOSE])
 
 
 def _meanings() -> dict[str, str]:
@@ -73,7 +100,8 @@ def _parts() -> tuple[str, str, str]:
 
 
 def rewrite() -> None:
-    """Puts today's table into docs/configure.md."""
+    """Puts today's settings into docs/configure.md and `.env.example`."""
+    EXAMPLE.write_text(example())
     before, _, after = _parts()
     SETTINGS_PAGE.write_text(f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}")
 

@@ -171,6 +171,9 @@ def test_a_goal_cannot_drive_the_terminal_and_a_tag_stands_before_every_line() -
     assert tagged("a\n\nb", "[1]") == "[1] a\n\n[1] b"
 
 
+UNKNOWN = ": /help lists them, and // begins a text with a slash"
+
+
 @pytest.mark.parametrize(
     ("typed", "line"),
     [
@@ -188,8 +191,13 @@ def test_a_goal_cannot_drive_the_terminal_and_a_tag_stands_before_every_line() -
         ("/move  3", Line("move", number="3")),
         ("/move", Line("wrong", "write it as /move NUMBER or /move new")),
         ("/move it please", Line("wrong", "write it as /move NUMBER or /move new")),
-        ("/moveto 3", Line("say", "/moveto 3")),
-        ("/tasks of mine", Line("say", "/tasks of mine")),
+        ("/cancel 2", Line("cancel", number="2")),
+        ("/cancel it", Line("wrong", "write it as /cancel NUMBER; /tasks lists the numbers")),
+        ("/moveto 3", Line("wrong", f"there is no command /moveto{UNKNOWN}")),
+        ("/Tasks", Line("say", "/Tasks")),
+        ("/tasks of mine", Line("wrong", "write it as /tasks alone")),
+        ("//help me", Line("say", "/help me")),
+        ("/", Line("say", "/")),
         ("/etc/hosts says what?", Line("say", "/etc/hosts says what?")),
     ],
 )

@@ -22,7 +22,7 @@ from pentad.cli.main import main
         (["serve", "nothing"], "invalid choice: 'nothing'"),
         (["up", "--port", "x"], "is not a port"),
         (["nothing"], "invalid choice: 'nothing'"),
-        ([], "COMMAND"),
+        (["--debug"], "COMMAND"),
     ],
 )
 def test_a_wrong_command_line_ends_with_2_and_one_line(
@@ -33,3 +33,8 @@ def test_a_wrong_command_line_ends_with_2_and_one_line(
     text = capsys.readouterr().err
     assert (ended.value.code, text.count("\n"), said in text, "--help" in text) == (2, 1, True, True)
     assert len(text) < 1000
+
+
+def test_without_a_command_the_help_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    assert "send" in capsys.readouterr().out
