@@ -193,9 +193,20 @@ class Inspection:
         """Every model: its entry, where that comes from (``source``), and how the model does (``health``)."""
         return [item async for item in self._rest.pages("/v1/models", None)]
 
+    async def model(self, model_id: str) -> dict[str, Any]:
+        """Return one model: its entry, where that comes from (``source``), and how the model does (``health``).
+
+        Raises ``NotFound``.
+        """
+        return await self._rest.call("GET", path_of("models", model_id))
+
     async def instructions(self) -> list[dict[str, Any]]:
         """Every instruction that counts, with where it comes from (``source``) and the ``version`` of its content."""
         return [item async for item in self._rest.pages("/v1/instructions", None)]
+
+    async def instruction(self, name: str) -> dict[str, Any]:
+        """Return the instruction of a name that is in use, with its ``source`` and ``version``. Raises ``NotFound``."""
+        return await self._rest.call("GET", path_of("instructions", name))
 
     async def tools(self) -> list[dict[str, Any]]:
         """The tools that workers have published: name, description, effect and the schema of their arguments."""

@@ -72,6 +72,18 @@ class InstructionRoutes:
         return answer({"items": await self._instructions.listing(), "next": None})
 
     @operation(
+        "GET",
+        "/v1/instructions/{instruction}",
+        "The instruction of this name that is in use",
+        path("instruction"),
+        problems=(404,),
+        _200=gives("", _INSTRUCTION),
+    )
+    async def show_instruction(self, request: "Request") -> "Response":
+        """Return one instruction, with its version and its source."""
+        return answer(await self._instructions.one(_name_of(request)))
+
+    @operation(
         "POST",
         "/v1/instructions",
         "Register an instruction, or replace the registered one with its name; it goes before a plugin's and what is "

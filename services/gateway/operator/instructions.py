@@ -68,6 +68,13 @@ class InstructionRegistry:
         _, known = await self._known.read()
         return [_shown(each) for each in known.values()]
 
+    async def one(self, name: str) -> dict[str, Any]:
+        """Return the instruction of a name that is in use, with its version and its source. Raises ``ProblemError``."""
+        _, known = await self._known.read()
+        if name not in known:
+            raise missing("there is no such instruction")
+        return _shown(known[name])
+
     async def register(self, body: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
         """Add an instruction, or replace the registered one with its name; return it, and whether it is new."""
         made = await _entry(body)

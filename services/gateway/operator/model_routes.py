@@ -48,6 +48,18 @@ class ModelRoutes:
         return answer({"items": await self._models.listing(), "next": None})
 
     @operation(
+        "GET",
+        "/v1/models/{model}",
+        "One model: its entry, where that comes from, and how it does",
+        path("model"),
+        problems=(404,),
+        _200=gives("", _MODEL),
+    )
+    async def show_model(self, request: "Request") -> "Response":
+        """Return one model, with its source and its health."""
+        return answer(await self._models.one(_id_of(request)))
+
+    @operation(
         "POST",
         "/v1/models",
         "Register a model, or replace the registered one with its id. All services know it within two seconds; "
@@ -76,8 +88,12 @@ class ModelRoutes:
         from starlette.responses import Response
 
         admin_only(request)
-        model_id = request.path_params["model"]
-        if not is_identifier(model_id):
-            raise missing("there is no such model")
-        await self._models.delete(model_id)
+        await self._models.delete(_id_of(request))
         return Response(status_code=204)
+
+
+def _id_of(request: "Request") -> str:
+    model_id: str = request.path_params["model"]
+    if not is_identifier(model_id):
+        raise missing("there is no such model")
+    return model_id

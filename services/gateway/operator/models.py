@@ -50,6 +50,15 @@ class ModelRegistry:
         health = await reported(self._store)
         return [_shown(models.known[name], health.get(name, ())) for name in sorted(models.known)]
 
+    async def one(self, model_id: str) -> dict[str, Any]:
+        """Return one model with its source and its health. Raises ``ProblemError``."""
+        _, models = await self._read()
+        known = models.known.get(model_id)
+        if known is None:
+            raise missing("there is no such model")
+        health = await reported(self._store)
+        return _shown(known, health.get(model_id, ()))
+
     async def register(self, body: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
         """Add an entry, or replace the registered one with its id; return it, and whether it is new."""
         entry = _entry(body)

@@ -47,6 +47,9 @@ async def test_an_instruction_is_registered_replaced_listed_and_removed(store: S
     assert again.json()["version"] != made.json()["version"]
     found = await instructions(http)
     assert [*found] == sorted({*BUILT_IN, "poet"})
+    for name, shown in found.items():
+        assert (await http.get(f"/v1/instructions/{name}")).json() == shown
+    assert problem(await http.get("/v1/instructions/nobody"), 404) == "there is no such instruction"
     assert (found["poet"]["system_prompt"], found["executor"]["source"]) == ("Do not rhyme.", "built_in")
     assert (await http.delete("/v1/instructions/poet")).status_code == 204
     problem(await http.delete("/v1/instructions/poet"), 404)

@@ -115,7 +115,11 @@ async def test_a_model_is_registered_replaced_listed_and_removed(store: Store, h
     assert (made.status_code, made.json()["model"], made.json()["source"]) == (201, "m3", "registered")
     again = await http.post("/v1/models", json={**NEW, "model": "m4"})
     assert (again.status_code, again.json()["model"]) == (200, "m4")
+    for name, shown in (await models(http)).items():
+        assert (await http.get(f"/v1/models/{name}")).json() == shown
     assert (await models(http))["new"]["model"] == "m4"
+    for name in ("nobody", "a b", "x" * 300):
+        assert problem(await http.get(f"/v1/models/{name}"), 404) == "there is no such model"
     assert (await http.delete("/v1/models/new")).status_code == 204
     problem(await http.delete("/v1/models/new"), 404)
     assert "new" not in await models(http)
