@@ -198,7 +198,8 @@ class Inspection:
 
         Raises ``NotFound``.
         """
-        return await self._rest.call("GET", path_of("models", model_id))
+        found: dict[str, Any] = await self._rest.call("GET", path_of("models", model_id))
+        return found
 
     async def instructions(self) -> list[dict[str, Any]]:
         """Every instruction that counts, with where it comes from (``source``) and the ``version`` of its content."""
@@ -206,7 +207,8 @@ class Inspection:
 
     async def instruction(self, name: str) -> dict[str, Any]:
         """Return the instruction of a name that is in use, with its ``source`` and ``version``. Raises ``NotFound``."""
-        return await self._rest.call("GET", path_of("instructions", name))
+        found: dict[str, Any] = await self._rest.call("GET", path_of("instructions", name))
+        return found
 
     async def tools(self) -> list[dict[str, Any]]:
         """The tools that workers have published: name, description, effect and the schema of their arguments."""
