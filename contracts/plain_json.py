@@ -17,6 +17,10 @@ _LARGE_TEXT = 1 << 16
 """Characters from which on a text is read with the garbage collector off, and its strings are not searched for
 numbers."""
 
+_MARKS_PER_VALUE = 4
+"""Quotation marks that one value has at most: two of its name and two of its own."""
+_MAX_SEARCHED = 4 << 20
+"""Characters of a text whose strings are found, to leave them out of the count."""
 MOST_VALUES = 50_000
 """Values that one text may have: to create, to serialise and to free so many takes about 30 ms each."""
 
@@ -41,11 +45,22 @@ def collector_waits(text: bytes | str) -> Iterator[None]:
 def values_in(text: bytes | str, most: int) -> int:
     """Return about how many values a JSON text has, without creating them; above ``most`` the number is not exact.
 
-    The signs before values are counted; if there are more than ``most``, once more without those inside strings.
+    The signs before values are counted; if there are more than ``most``, once more without those inside strings. It
+    takes long to leave out the strings of a text of many megabytes, or millions of strings: such a text counts as it
+    is.
     """
     signs: Any = (b",", b"[", b"{") if isinstance(text, bytes) else (",", "[", "{")
     found: int = sum(map(text.count, signs))
-    return found if found <= most else sum(map(_outside_texts(text).count, signs))
+    if found <= most or len(text) > _MAX_SEARCHED or _quotation_marks(text) > _MARKS_PER_VALUE * most + _LARGE_TEXT:
+        return found
+    return sum(map(_outside_texts(text).count, signs))
+
+
+def _quotation_marks(text: bytes | str) -> int:
+    """Return how many quotation marks begin or end a string in a JSON text, at least."""
+    if isinstance(text, bytes):
+        return text.count(b'"') - text.count(b'\\"')
+    return text.count('"') - text.count('\\"')
 
 
 def _outside_texts(text: bytes | str) -> Any:

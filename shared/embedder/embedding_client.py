@@ -8,7 +8,16 @@ from redis.exceptions import RedisError
 from pentad.contracts.commands import EmbedCommand, EmbedReply
 from pentad.contracts.streams import EMBED, EMBED_REPLY
 from pentad.shared import metrics
-from pentad.shared.embedder.vectors import Embedded, Requester, embedded, read_reply, sendable
+from pentad.shared.embedder.vectors import (
+    TEXTS_PER_REPLY,
+    Embedded,
+    Requester,
+    batched,
+    embedded,
+    joined,
+    read_reply,
+    sendable,
+)
 from pentad.shared.errors import OutageError
 from pentad.shared.models.ports import ModelUnavailable
 from pentad.shared.random_hex import random_hex
@@ -35,10 +44,10 @@ class EmbeddingClient:
         """Return one vector per text. Raises ``ModelRefused`` or ``ModelUnavailable``; see `Embedder`."""
         if not texts:
             return Embedded("", [])
-        wanted = sendable(texts)
+        parts = list(batched(sendable(texts), TEXTS_PER_REPLY))
         try:
             async with asyncio.timeout(self._timeout_s) as limit:
-                reply = await self._ask(wanted, requester)
+                answered = [embedded(await self._ask(part, requester), len(part)) for part in parts]
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -47,19 +56,19 @@ class EmbeddingClient:
             ) from None
         except (OutageError, RedisError) as error:
             raise ModelUnavailable(f"the embedding service cannot be asked: {error}") from error
-        return embedded(reply, len(wanted))
+        return joined(answered)
 
     async def aclose(self) -> None:
         """Close the connections; callers that wait for an answer get ``ModelUnavailable``."""
         shards, self._shards = self._shards, {}
         await asyncio.gather(*(replies.aclose() for replies in shards.values()))
 
-    async def _ask(self, texts: list[str], requester: Requester) -> EmbedReply:
+    async def _ask(self, texts: Sequence[str], requester: Requester) -> EmbedReply:
         replies = self._replies(requester.shard)
         request = random_hex(32)
         at = await self._store.now()
         key, answer = replies.expect(request)
-        command = EmbedCommand(event_id=request, at=at, **requester.fields(), texts=texts, reply_to=key)
+        command = EmbedCommand(event_id=request, at=at, **requester.fields(), texts=list(texts), reply_to=key)
         stream = EMBED.key(requester.shard)
         sending = asyncio.ensure_future(self._store.call("XADD", stream, "*", "data", command.to_json()))
         try:

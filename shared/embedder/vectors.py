@@ -1,14 +1,14 @@
 """Requests for vectors and their replies, each within its bounds. Pure."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
 from pentad.contracts.commands import EmbedReply
 from pentad.shared.immutable import immutable
-from pentad.shared.models.embeddings import MAX_ABSOLUTE_VALUE
+from pentad.shared.models.embeddings import MAX_ABSOLUTE_VALUE, MAX_DIMENSIONS
 from pentad.shared.models.ports import ModelRefused, ModelUnavailable
 
 
@@ -41,11 +41,13 @@ class Requester:
 
 MAX_REQUEST_TEXTS = 256
 """Texts that one request may have."""
+TEXTS_PER_REPLY = 64
+"""Texts whose vectors come in one reply: to write and to read so many of the greatest length takes 30 ms each, while
+an event loop waits."""
 _MAX_REQUEST_BYTES = 1 << 20
 """Bytes that the texts of one request may have together, as UTF-8."""
-_MAX_DIMENSIONS = 4096
-MAX_REPLY_BYTES = 24 << 20
-"""Bytes that one reply may have: as many vectors as a request may want, each of the greatest length."""
+MAX_REPLY_BYTES = 8 << 20
+"""Bytes that one reply may have: so many vectors, each of the greatest length."""
 
 
 @immutable
@@ -86,6 +88,20 @@ def sendable(texts: Sequence[str]) -> list[str]:
     return [text.decode() for text in encoded]
 
 
+def batched(texts: Sequence[str], most: int) -> Iterator[Sequence[str]]:
+    """Yield the texts in batches of at most so many."""
+    for begin in range(0, len(texts), most):
+        yield texts[begin : begin + most]
+
+
+def joined(parts: Sequence[Embedded]) -> Embedded:
+    """Return the vectors of several replies as those of one. Raises ``ModelUnavailable`` where the model was changed
+    between two."""
+    if len({(part.model, len(part.vectors[0])) for part in parts}) != 1:
+        raise ModelUnavailable("the embedding model was changed while it was asked: ask again")
+    return Embedded(parts[0].model, [vector for part in parts for vector in part.vectors])
+
+
 def read_reply(data: bytes) -> EmbedReply | None:
     """Read a reply of the embedding service; None when it is unreadable."""
     if len(data) > MAX_REPLY_BYTES:
@@ -107,7 +123,7 @@ def embedded(reply: EmbedReply, count: int) -> Embedded:
     if reply.error is not None:
         raise ModelRefused(reply.error)
     lengths = {len(vector) for vector in reply.vectors}
-    if len(reply.vectors) != count or len(lengths) != 1 or not 1 <= lengths.pop() <= _MAX_DIMENSIONS:
+    if len(reply.vectors) != count or len(lengths) != 1 or not 1 <= lengths.pop() <= MAX_DIMENSIONS:
         got = f"{len(reply.vectors)} vectors for {count} texts, or unlike ones"
         raise ModelRefused(f"the embedding service answered {got}")
     if any(max(map(abs, vector)) > MAX_ABSOLUTE_VALUE for vector in reply.vectors):

@@ -23,7 +23,7 @@ _SURE_OPENING = 16
 
 def has_half(text: object) -> bool:
     """Whether this is a text with half a character in it."""
-    return isinstance(text, str) and _HALF.search(text) is not None
+    return isinstance(text, str) and not text.isascii() and _HALF.search(text) is not None
 
 
 class CharacterJoiner:

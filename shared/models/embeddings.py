@@ -53,6 +53,8 @@ MAX_TEXTS = 64
 """Texts that one request may hold, where the model sets no lower bound."""
 _TEXTS_PER_TURN = 16
 """Texts that are hashed before other tasks have their turn, at 30 us each."""
+MAX_DIMENSIONS = 4096
+"""Numbers that a vector may have."""
 MAX_ABSOLUTE_VALUE = 3e38
 """The largest absolute value that a vector may have: vectors are kept as floats of four bytes."""
 

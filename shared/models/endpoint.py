@@ -16,7 +16,7 @@ from urllib.request import getproxies
 from pydantic_core import from_json
 
 from pentad.shared.addresses import shown_place
-from pentad.shared.models.loose_values import parse_object
+from pentad.shared.models.loose_values import MAX_VALUES, parse_object
 from pentad.shared.models.model_failures import error_in, from_status, message_in, shortened
 from pentad.shared.models.model_keys import OPENAI_URL
 from pentad.shared.models.official_clients import OfficialClient, openai_client
@@ -99,10 +99,13 @@ class Endpoint:
                 await asyncio.sleep(max(asked, wait * random.uniform(0.5, 1.5)))
         return await self._once(client, path, body)
 
-    async def fetch(self, path: str, body: bytes | None, max_bytes: int | None = None) -> dict[str, Any]:
+    async def fetch(
+        self, path: str, body: bytes | None, max_bytes: int | None = None, max_values: int = MAX_VALUES
+    ) -> dict[str, Any]:
         """Return the JSON object that the server answers. Raises `ModelRefused` or `ModelUnavailable`.
 
-        At most ``max_bytes`` of it are read, `MAX_LISTING_BYTES` by default.
+        At most ``max_bytes`` of it are read, `MAX_LISTING_BYTES` by default. An object of more than ``max_values``
+        values is refused.
         """
         import httpx2
 
@@ -118,7 +121,7 @@ class Endpoint:
         finally:
             await response.aclose()
         try:
-            return parse_object(data)
+            return parse_object(data, max_values=max_values)
         except ValueError:
             raise ModelMisconfigured(f"{self.place}{path} did not answer with JSON; check the base URL") from None
 

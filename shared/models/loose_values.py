@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from pentad.contracts.plain_json import values_in
+from pentad.contracts.plain_json import collector_waits, values_in
 from pentad.shared.models.answer_text import has_half
 
 _DELTA = ("choices", 0, "delta")
@@ -20,22 +20,30 @@ _ANSWER_TEXTS: Sequence[Sequence[str | int]] = (
 """Paths to the texts of a streamed answer in OpenAI's protocol and in Anthropic's; ``*`` is each member of a list."""
 _MAX_TOKENS = 10**12
 _MAX_DIGITS = 13
-_MAX_VALUES = 100_000
+MAX_VALUES = 100_000
 """Values that a document may have: each takes up to a hundred times its bytes, and is made while the event loop waits.
 """
 
 
-def parse_object(data: bytes, *, with_halves: bool = False) -> dict[str, Any]:
+_MAX_MENDED_BYTES = 1 << 20
+"""Bytes of a document whose characters are mended: to read it twice and write it once takes 50 ms."""
+
+
+def parse_object(data: bytes, *, with_halves: bool = False, max_values: int = MAX_VALUES) -> dict[str, Any]:
     """Return a JSON object; halves of surrogate pairs and bytes that are not UTF-8 become marks of replacement.
 
     ``with_halves`` keeps the halves and the bytes in the texts of a streamed answer, for an `AnswerText`.
-    Raises `ValueError` for text that is not a JSON object, and for one of more than 100,000 values.
+    Raises `ValueError` for text that is not a JSON object, for one of more than ``max_values`` values, and for one of
+    more than 1 MiB with such halves or bytes.
     """
-    if len(data) > _MAX_VALUES and values_in(data, _MAX_VALUES) > _MAX_VALUES:
-        raise ValueError(f"it has more than {_MAX_VALUES:,} values")
+    if len(data) > max_values and values_in(data, max_values) > max_values:
+        raise ValueError(f"it has more than {max_values:,} values")
     try:
-        parsed = from_json(data, cache_strings="keys")
+        with collector_waits(data):
+            parsed = from_json(data, cache_strings="keys")
     except ValueError:
+        if len(data) > _MAX_MENDED_BYTES:
+            raise
         parsed = _parse_damaged(data, with_halves)
     if not isinstance(parsed, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004 - a fault of the text, like any other

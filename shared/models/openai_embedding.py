@@ -12,16 +12,19 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from pentad.shared.models.embeddings import MAX_ABSOLUTE_VALUE, MAX_TEXTS
+from pentad.shared.models.embeddings import MAX_ABSOLUTE_VALUE, MAX_DIMENSIONS, MAX_TEXTS
 from pentad.shared.models.endpoint import Endpoint
 from pentad.shared.models.learned_form import Composed, LearnedForms, composed
 from pentad.shared.models.ports import ModelRefused, ModelTooLong, ModelUnavailable
 from pentad.shared.models.request_change import Change, most_texts, refielded
 
-_MAX_VECTOR_BYTES = 512 * 1024
-"""Bytes that an answer may have for each text, enough for 16,384 numbers. Reading them takes up to thirty times as
-much."""
-
+_MAX_VECTOR_BYTES = 160 * 1024
+"""Bytes that an answer may have for each text, enough for `MAX_DIMENSIONS` numbers, each written in full on a line of
+its own. They are read while the event loop waits."""
+_MAX_ROW_VALUES = MAX_DIMENSIONS + 64
+"""Values that an answer may have for each text: those of its vector, and those around it."""
+_MIN_ROWS = 8
+"""Vectors that fit into each answer, also one to fewer texts: so a vector that is too long is found to be one."""
 _MIN_CUT_CHARS = 64
 """Characters of a text that is not cut further: every model takes as many."""
 
@@ -105,8 +108,10 @@ class OpenAIEmbedding:
         form = self._forms.of(self._model)
 
         async def send(request: Composed) -> list[list[float]]:
-            answer = await self._endpoint.fetch("/embeddings", request.body, _MAX_VECTOR_BYTES * request.texts)
-            return self._vectors(answer, request)
+            rows = max(request.texts, _MIN_ROWS)
+            most_bytes, most_values = _MAX_VECTOR_BYTES * rows, _MAX_ROW_VALUES * rows
+            answer = await self._endpoint.fetch("/embeddings", request.body, most_bytes, most_values)
+            return await self._vectors(answer, request)
 
         try:
             async with asyncio.timeout(self._timeout_s) as limit:
@@ -128,18 +133,28 @@ class OpenAIEmbedding:
             fields["dimensions"] = to_json(self._asked)
         return composed(refielded(fields, changes), texts=len(sent))
 
-    def _vectors(self, answer: dict[str, Any], request: Composed) -> list[list[float]]:
-        count = request.texts
-        try:
-            rows = [(int(row["index"]), _numbers(row["embedding"])) for row in answer["data"]]
-        except (KeyError, TypeError, ValueError, OverflowError):
-            raise self._refused("no vectors") from None
-        if not all(all(map(math.isfinite, v)) and max(map(abs, v), default=0.0) <= MAX_ABSOLUTE_VALUE for _, v in rows):
-            raise self._refused("a vector whose values are not all numbers")
+    async def _vectors(self, answer: dict[str, Any], request: Composed) -> list[list[float]]:
+        """Return the vectors in an answer. Other tasks have their turn after each."""
+        count, given = request.texts, answer.get("data")
+        if not isinstance(given, list):
+            raise self._refused("no vectors")
+        if len(given) != count:
+            raise self._refused(f"{len(given)} vectors for {count} texts")
+        rows: list[tuple[int, list[float]]] = []
+        for row in given:
+            try:
+                rows.append((int(row["index"]), _numbers(row["embedding"])))
+            except _TooLongError as error:
+                raise self._refused(f"a vector of {error} numbers, where {MAX_DIMENSIONS} are the most") from None
+            except (KeyError, TypeError, ValueError, OverflowError):
+                raise self._refused("no vectors") from None
+            if not _is_finite(rows[-1][1]):
+                raise self._refused("a vector whose values are not all numbers")
+            await asyncio.sleep(0)
         vectors = [vector for _, vector in sorted(rows, key=lambda row: row[0])]
         lengths = {len(vector) for vector in vectors}
         if sorted(index for index, _ in rows) != list(range(count)) or len(lengths) != 1:
-            raise self._refused(f"{len(rows)} vectors for {count} texts")
+            raise self._refused(f"{len(rows)} vectors for {count} texts, which are not one for each or not alike")
         length = lengths.pop()
         # Where it refuses to be asked for vectors of this length, what it has is taken: said by what was learned.
         as_asked = request.fields.get("dimensions") == to_json(self._asked)
@@ -155,8 +170,19 @@ class OpenAIEmbedding:
         return ModelRefused(f"{self._endpoint.place}/embeddings answered {what}; check EMBED_MODEL_NAME")
 
 
+class _TooLongError(ValueError):
+    """A vector has more than `MAX_DIMENSIONS` numbers: the text says how many."""
+
+
+def _is_finite(vector: Sequence[float]) -> bool:
+    return all(map(math.isfinite, vector)) and max(map(abs, vector), default=0.0) <= MAX_ABSOLUTE_VALUE
+
+
 def _numbers(vector: object) -> list[float]:
     """Return the numbers of a vector, which some endpoints send unasked as the base64 of floats of four bytes."""
+    length = len(vector) * 3 // 16 if isinstance(vector, str) else len(vector) if isinstance(vector, list) else 0
+    if length > MAX_DIMENSIONS:
+        raise _TooLongError(length)
     if isinstance(vector, str):
         packed = b64decode(vector, validate=True)
         if len(packed) % 4:

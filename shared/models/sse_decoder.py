@@ -5,7 +5,8 @@ from __future__ import annotations
 PIECE = 16 * 1024
 """Bytes of a body that are read before other tasks have their turn: some milliseconds of work for the smallest events.
 """
-_MAX_EVENT = 16 * 1024 * 1024
+_MAX_EVENT = 9 * 1024 * 1024
+"""Bytes that one event may have: a whole answer in one piece, with each character escaped, and what is around it."""
 _BLANK_LINES = b"\n\n\n"
 _MAX_KNOWN = 1_000
 """Events that are remembered by their ids: those that come again are among the last ones."""
@@ -18,7 +19,7 @@ class SseDecoder:
 
     Comments, `retry:` and `event:` lines are left out; LF, CRLF and CR all end a line. An event that comes again with
     its id, as after a broken connection within a proxy, is left out. Raises `ValueError` when one event grows past
-    16 MiB.
+    9 MiB.
     """
 
     __slots__ = ("_data", "_held", "_id", "_known", "_partial", "_size")
@@ -41,12 +42,12 @@ class SseDecoder:
         if not newline:
             self._partial.append(chunk)
             return []
-        self._partial.append(head)
-        whole = b"".join(self._partial)
-        while _BLANK_LINES in whole:  # one ends an event as well as a thousand, which would take a thousand looks
-            whole = whole.replace(_BLANK_LINES, b"\n\n")
+        while _BLANK_LINES in head:  # one ends an event as well as a thousand, which would take a thousand looks
+            head = head.replace(_BLANK_LINES, b"\n\n")
+        lines = head.split(b"\n")
+        lines[0] = b"".join([*self._partial, lines[0]])  # which is long: it is not searched again for line ends
         self._partial = [rest] if rest else []
-        return self._events(whole.split(b"\n"))
+        return self._events(lines)
 
     def flush(self) -> list[bytes]:
         """Return the data of the last events when the stream has ended: servers forget the blank line after the last

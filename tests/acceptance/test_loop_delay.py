@@ -1,99 +1,51 @@
-"""Nobody holds a service's event loop for long, whatever one client, model, tool or document does.
-
-The promise is about time, and a test machine has neighbours who take time from it. So what counts here is
-`pentad_loop_held_seconds`: of each delay of a loop the part in which its own process worked, in processor time. While
-the machine gives a process no turn its processor time stands still, so a busy neighbour adds nothing to it. What is
-left are caches and cores that a neighbour makes slower: a case that held a loop for too long is tried again, and only
-what holds it each time is a fault.
-"""
+"""Nobody holds a service's event loop for long, whatever one client, model, tool or document does."""
 
 import asyncio
 import json
-import re
-import urllib.request
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import httpx2
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-from pentad.contracts.records import Anchor, SegmentType
-from pentad.shared import metrics
-from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, NodeKind, Support
-from pentad.shared.graph.merging import node_id
-from pentad.shared.graph.sqlite_graph import SqliteGraph
-from pentad.shared.memory.nodes import node_point
-from pentad.shared.memory.true_times import times_of
-from pentad.shared.owners import Owner
-from pentad.shared.segments.anchors import anchor_text, quote_digest
-from pentad.shared.vectors.edge_vectors import EdgeVectors
-from pentad.shared.vectors.limits import MOST_POINTS
-from tests.support.models.model_server import ScriptedModel
+from pentad.contracts.streams import EXTRACT
+from pentad.shared.embedder.vectors import TEXTS_PER_REPLY
+from pentad.shared.instructions.builtin import MEMORY_ARCHIVER, MEMORY_RETRIEVER, ROUTER
+from pentad.shared.models.embeddings import MAX_DIMENSIONS
+from tests.support.loop_delay import (
+    ADMIN,
+    ERASED_NODES,
+    ERASED_USER,
+    GREEDY,
+    Case,
+    DenseEmbedding,
+    Holds,
+    World,
+    held_by,
+    known_node,
+    system,
+)
 from tests.support.models.replies import MODEL, Reply, call, raw, say
-from tests.support.ports import free_port
-from tests.support.processes.crew import Crew, crew
-from tests.support.processes.system import MODULES, Process
-from tests.support.redis.bus_client import Bus
-from tests.support.redis.redis_server import RedisServer
-from tests.support.remembering import COLLECTION
-from tests.support.remembering import MODEL as EMBEDDING
 from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.acceptance
 
-BOUND_S = 0.1
-"""What no loop is held for."""
-TRIES = 3
 ANSWER = 4 << 20
 BODY = 1 << 20
 AS_JSON = {"content-type": "application/json"}
-GREEDY = {"authorization": "Bearer greedy-key"}
-ADMIN = {"authorization": "Bearer admin-key"}
-NODES, HUBS, POINTS = 2_000, 12, 400
-MANY = Owner("greedy", "many")
-_MANYS = range(15, NODES, 5)
-"""The nodes of a user who is erased."""
-"""Of the memory that is searched: nodes, those that all others lead to, nodes that searches find; nodes of the user who
-is erased at the end, at least.
-"""
-
-
-@dataclass
-class World:
-    """The running system, and the model's next answers by what is said."""
-
-    team: Crew
-    url: str
-    bus: Bus
-    http: httpx2.AsyncClient
-    replies: dict[str, list[Reply]]
-    hubs: list[str]
-    """Ids of nodes of the greedy tenant to which all others lead."""
-
-    async def turn(self, *replies: Reply, **fields: Any) -> str:
-        """Say something that the model answers so, step by step, and wait for the turn's end; returns its task."""
-        content = f"say {uuid4().hex}"
-        self.replies[content] = list(replies) or [say("ok")]
-        body = {"content": content, "session_id": f"s-{uuid4().hex[:12]}", **fields}
-        answer = await self.http.post("/v1/messages?wait=60", json=body, headers=GREEDY)
-        assert answer.status_code == 200, answer.text[:500]
-        return str(answer.json()["task_id"])
-
-
-Case = Callable[[World], Awaitable[None]]
 CASES: dict[str, Case] = {}
+OWN_QUESTIONS: dict[str, Case] = {}
+"""Cases of a system that asks models by itself: what to learn, how to search, which vectors texts have."""
 
 
-def case(name: str) -> Callable[[Case], Case]:
+def case(name: str, of: dict[str, Case] = CASES) -> Callable[[Case], Case]:
     """One thing that somebody does at his worst."""
 
     def add(it: Case) -> Case:
-        CASES[name] = it
+        of[name] = it
         return it
 
     return add
@@ -203,6 +155,22 @@ async def _model_tiny(world: World) -> None:
     await world.turn(raw(b": \n\n" * 200_000 + _event({"content": "a"}) + _event({}, "stop") + b"data: [DONE]\n\n"))
 
 
+@case("a model's large events")
+async def _model_events(world: World) -> None:
+    size = (9 << 20) - 4096
+    for text in (
+        b'{"a":' * (size // 5),
+        b"[" * size,
+        b'{"choices":[' + b'",' * (size // 2) + b"]}",
+        b'{"choices":["' + b"\xff" * size + b'"]}',
+        b'{"choices":["' + b"\\n" * (size // 2) + b'"]}',
+        b'{"choices":["' + b"\\ud800" * (size // 6) + b'"]}',
+        b'{"choices":["' + b'\\",' * (size // 3) + b'"]}',
+        b'{"choices":[' + b"0.12345678," * 99_000 + b"1]}",
+    ):
+        await world.turn(raw(b"data: " + text + b"\n\n" + _event({"content": "a"}) + _event({}, "stop")), say("done"))
+
+
 @case("a model's many calls")
 async def _model_calls(world: World) -> None:
     await world.turn(call(*(("echo", {"text": "a"}) for _ in range(1_500))), say("done"))
@@ -302,6 +270,40 @@ async def _long_documents(world: World) -> None:
     await _until_remembered(world)
 
 
+_NUMBERS = [1] * 2_000
+_METADATA: tuple[dict[str, Any], ...] = (
+    {"numbers": _NUMBERS},
+    {"lists": [[]] * 1_350},
+    {f"k{n}": "n" * 50 for n in range(64)},
+    {"a": {"b": {"c": {"d": {"e": {"f": [_NUMBERS]}}}}}},
+)
+"""Metadata of many values, at the bounds of what is kept."""
+
+
+@case("documents of many small values")
+async def _small_values(world: World) -> None:
+    for number, metadata in enumerate(_METADATA):
+        for each in range(12):
+            text = f"topic {each} of metadata {number} " + _filled("1, ", 1_900)
+            node = {"kind": "fact", "text": text, "metadata": metadata, "user_id": "doc"}
+            answer = await world.http.post("/v1/memory/nodes", json=node, headers=GREEDY)
+            assert answer.status_code == 201, answer.text[:300]
+            ends = {"source": answer.json()["id"], "target": world.hubs[each], "type": "related_to"}
+            edge = {**ends, "text": _filled("a, ", 1_900), "metadata": metadata, "user_id": "doc"}
+            answer = await world.http.post("/v1/memory/edges", json=edge, headers=GREEDY)
+            assert answer.status_code == 201, answer.text[:300]
+    for many in ('{"a":[' + "[]," * 300_000 + "[]]}", '{"a":[' + "1," * 500_000 + "1]}", '{"a":' * 150_000):
+        body = '{"kind":"fact","text":"a","metadata":' + many + "}"
+        answer = await world.http.post("/v1/memory/nodes", content=body, headers=GREEDY | AS_JSON)
+        assert answer.status_code in (400, 413, 422), answer.text[:300]
+    await _search(world, "topic 1 of metadata 1", user_id="doc", depth=6, limit=100)
+    asked: dict[str, str | int] = {"user_id": "doc", "depth": 6, "limit": 200}
+    answer = await world.http.get(f"/v1/memory/nodes/{world.hubs[0]}/neighbours", params=asked, headers=GREEDY)
+    assert answer.status_code == 200, answer.text[:300]
+    metadata = {f"k{n}": "n" * 250 for n in range(64)}
+    await world.turn(metadata=metadata)
+
+
 async def _until_remembered(world: World) -> None:
     """Wait until the archiver has nothing more to remember."""
 
@@ -323,146 +325,172 @@ async def _erasure(world: World) -> None:
 
 async def _are_gone(world: World) -> bool:
     """Whether nothing is there any more of the first, one in the middle and the last of the nodes that are erased."""
-    ids = [_node(MANY, n).id for n in (_MANYS[0], _MANYS[len(_MANYS) // 2], _MANYS[-1])]
+    ids = [
+        known_node(ERASED_USER, n).id for n in (ERASED_NODES[0], ERASED_NODES[len(ERASED_NODES) // 2], ERASED_NODES[-1])
+    ]
     asked = [world.http.get(f"/v1/memory/nodes/{each}", params={"user_id": "many"}, headers=GREEDY) for each in ids]
     return [answer.status_code for answer in await asyncio.gather(*asked)] == [404, 404, 404]
 
 
-async def _fill(folder: Path) -> list[str]:
-    """A memory of some thousand nodes and notes, some of which all others lead to; ids of these."""
-    owner = Owner("greedy")
-    hubs = [_node(owner, n, rests=500) for n in range(HUBS)]
-    nodes = [_node(MANY if n in _MANYS else owner, n) for n in range(HUBS, NODES)]
-    edges = [
-        MemoryEdge(each.owner, each.id, hub.id, EdgeType.RELATED_TO, 0.5 + (n % 50) / 100, 1, each.supports)
-        for n, each in enumerate(nodes)
-        for hub in hubs
-    ]
-    graph = SqliteGraph(folder / "memory" / "graph" / "graph.db", timeout_s=60)
-    for begin in range(0, NODES, 500):
-        await graph.upsert_nodes([*hubs, *nodes][begin : begin + 500])
-    for begin in range(0, len(edges), 1_000):
-        await graph.upsert_edges(edges[begin : begin + 1_000])
-    await graph.aclose()
-    vectors = EdgeVectors(folder / "memory" / "vectors", timeout_s=60)
-    await vectors.prepare(COLLECTION, EMBEDDING.dimensions)
-    some = [*hubs, *nodes[:POINTS]]
-    made = zip(some, await EMBEDDING.embed([node.text for node in some]), strict=True)
-    points = [node_point(node, "s1", vector, times_of(node, ())) for node, vector in made]
-    for begin in range(0, len(points), MOST_POINTS):
-        await vectors.upsert(COLLECTION, points[begin : begin + MOST_POINTS])
-    await vectors.aclose()
-    return [hub.id for hub in hubs]
+# Models that the system itself asks.
 
 
-def _node(owner: Owner, number: int, rests: int = 1) -> MemoryNode:
-    text = f"topic {number} is about Ada and Oslo " + "and more " * 10
-    supports = tuple(
-        Support(anchor_text(_anchor(number, place)), f"task-0-{number:020x}", owner.user, 1 + place)
-        for place in range(rests)
-    )
-    name = node_id(owner, NodeKind.FACT, text)
-    return MemoryNode(name, owner, NodeKind.FACT, text, 0.5, 1, supports)
+def _facts(count: int, chars: int) -> str:
+    """Return an answer to `memory_archiver` with so many facts, each of so many characters."""
+    node = {"kind": "fact", "text": "Ada " * (chars // 4), "importance": 1, "segments": [1] * 16}
+    edge = {"from": "n0", "to": "n1", "type": "related_to", "weight": 1, "segments": [1] * 16}
+    nodes = [{"id": f"n{n}", **node, "text": f"{n} {node['text']}"} for n in range(count)]
+    return json.dumps({"nodes": nodes, "edges": [edge] * count})
 
 
-def _anchor(number: int, place: int) -> Anchor:
-    at, task = "2026-01-01T00:00:00.000Z", f"task-0-{number:020x}"
-    return Anchor(
-        task_id=task,
-        step=0,
-        position=place,
-        part=0,
-        segment=0,
-        start=0,
-        end=9,
-        type=SegmentType.USER_MESSAGE,
-        at=at,
-        quote=quote_digest("topic"),
-    )
+_MOST_READ = (1 << 17) - 64
+"""Characters of an answer that is read as JSON at all."""
+_HOSTILE = {
+    "line ends": say("\n" * ANSWER, chunks=64),
+    "line ends in one piece": say("\n" * ANSWER),
+    "brackets": say("{" * ANSWER, chunks=64),
+    "fences": say(_filled("```json\n"), chunks=64),
+    "thoughts": say("{}", thinking=_filled("think. "), chunks=64),
+    "facts": say(_facts(100_000, 4), chunks=64),
+    "nested": say('{"nodes":' * 100_000 + "1" + "}" * 100_000, chunks=64),
+    "short line ends": say("\n" * _MOST_READ),
+    "short brackets": say(_filled("{ [", _MOST_READ)),
+    "short fences": say(_filled("```json\n", _MOST_READ)),
+    "short objects": say("[" + _filled("{},", _MOST_READ) + "{}]"),
+    "short nested": say("[" * (_MOST_READ // 2) + "]" * (_MOST_READ // 2)),
+    "many facts": say(_facts(400, 8)),
+    "long facts": say(_facts(60, 480)),
+    "many problems": say(json.dumps({"nodes": [{"id": "n" * 99}] * 6_000, "edges": []})),
+    "calls": call(*(("echo", {"text": "a"}) for _ in range(500))),
+}
+"""Answers that a model may give to any question whose answer must be JSON."""
 
 
-@asynccontextmanager
-async def system(folder: Path) -> AsyncIterator[World]:
-    port = free_port()
-    environment = {
-        "LLM_BASE_URL": f"http://127.0.0.1:{port}/v1",
-        "LLM_MODEL_ID": MODEL,
-        "PENTAD_PLUGINS": "tests.support.plugins.heavy_tools",
-        "PENTAD_API_KEYS": "greedy-key:greedy,modest-key:modest",
-        "PENTAD_ADMIN_KEY": "admin-key",
-        "PENTAD_STEP_TIMEOUT_S": "60",
+@case("a model that says where messages belong", OWN_QUESTIONS)
+async def _router_answers(world: World) -> None:
+    for reply in _HOSTILE.values():
+        session, before = f"s-{uuid4().hex[:8]}", world.asked[ROUTER.name]
+        for opening in ("Find me a flight to Lisbon.", "Please book a table for four.", "Write a poem about leaves."):
+            await world.turn(say("Which time suits you?"), said=opening, session_id=session, task_id="new")
+        world.instructed[ROUTER.name] = reply
+        await world.turn(said="Thursday at eleven would be better.", session_id=session)
+        assert world.asked[ROUTER.name] > before
+
+
+@case("a model that says how to search", OWN_QUESTIONS)
+async def _retriever_answers(world: World) -> None:
+    for number, reply in enumerate(_HOSTILE.values()):
+        before = world.asked[MEMORY_RETRIEVER.name]
+        world.instructed[MEMORY_RETRIEVER.name] = reply
+        await world.turn(said=f"What do you know of topic {number % len(world.hubs)}?")
+        assert world.asked[MEMORY_RETRIEVER.name] > before
+
+
+@case("a model that says what to learn", OWN_QUESTIONS)
+async def _archiver_answers(world: World) -> None:
+    for reply in _HOSTILE.values():
+        before = world.asked[MEMORY_ARCHIVER.name]
+        world.instructed[MEMORY_ARCHIVER.name] = reply
+        task = await world.turn(say("Ada lives in Oslo. " * 200), said="Where does Ada live?")
+        answer = await world.http.post(f"/v1/tasks/{task}/archive", headers=GREEDY)
+        assert answer.status_code < 300, answer.text[:300]
+        await wait_until("what was learned to be written", partial(_is_learned, world, before))
+
+
+async def _is_learned(world: World, before: int) -> bool:
+    """Whether the model was asked more often than ``before``, and nothing is left to be learned."""
+    groups = await world.bus.redis.xinfo_groups(EXTRACT.key(0))
+    idle = all(group["pending"] == 0 and group["lag"] == 0 for group in groups)
+    return idle and world.asked[MEMORY_ARCHIVER.name] > before
+
+
+_VECTORS = 12 << 20
+"""Bytes of an answer, more than are read of the vectors of as many texts as one request has."""
+
+
+def _rows(*vectors: str) -> bytes:
+    rows = ",".join(f'{{"index":{number},"embedding":{vector}}}' for number, vector in enumerate(vectors))
+    return f'{{"data":[{rows}]}}'.encode()
+
+
+def _embeddings() -> dict[str, bytes]:
+    packed = "A" * (1 << 16)
+    return {
+        "blanks": b" " * _VECTORS,
+        "brackets": b"[" * _VECTORS,
+        "objects": b'{"a":' * (_VECTORS // 5),
+        "quotation marks": b'{"data":[' + b'",' * (_VECTORS // 2 - 8),
+        "line ends": b'{"data":"' + b"\\n" * (_VECTORS // 2 - 8) + b'"}',
+        "no UTF-8": b'{"data":"' + b"\xff" * (_VECTORS - 16) + b'"}',
+        "halves": b'{"data":"' + b"\\ud800" * (_VECTORS // 6 - 4) + b'"}',
+        "numbers": _rows("[" + "0.12345678," * 100_000 + "1]"),
+        "fewer numbers": _rows("[" + "0.12345678," * 40_000 + "1]"),
+        "nested": _rows("[" * 100_000 + "]" * 100_000),
+        "large numbers": _rows("[" + "9" * 400_000 + "]"),
+        "rows": _rows(*["[]"] * 15_000),
+        "base64": _rows(f'"{packed * 7}"'),
+        "much base64": _rows(*[f'"{packed * 7}"'] * 64),
+        "right count of long vectors": _rows(*["[" + "0.5," * 1_400 + "1]"] * 64),
+        "unlike vectors": _rows(*["[" + "0.5," * n + "1]" for n in range(64)]),
     }
-    replies: dict[str, list[Reply]] = {}
-
-    def answer(request: dict[str, Any]) -> Reply:
-        said = next((m["content"] for m in reversed(request["messages"]) if m["role"] == "user"), "")
-        key = next((name for name in replies if name in said), "")
-        left = replies.get(key, [])
-        return (left.pop(0) if len(left) > 1 else left[0]) if left else say("ok")
-
-    hubs = await _fill(folder)
-    counts = dict.fromkeys(MODULES, 1)
-    async with ScriptedModel(answer, port=port, record=False):
-        with RedisServer() as redis:
-            async with (
-                crew(redis.url, folder, counts, **environment) as team,
-                Bus(redis.url) as bus,
-                httpx2.AsyncClient(base_url=team.named("gateway")[0].url, trust_env=False, timeout=90) as http,
-            ):
-                yield World(team, team.named("gateway")[0].url, bus, http, replies, hubs)
 
 
-class Holds:
-    """How often each service's loop was held for longer than the bound."""
-
-    def __init__(self, team: Crew) -> None:
-        self._team = team
-        self._before: dict[str, dict[float, float]] = {}
-
-    async def begin(self) -> None:
-        """Count from now on."""
-        self._before = {process.name: await _buckets(process) for process in self._team.processes}
-
-    async def longest(self) -> dict[str, float]:
-        """By service the bound under which the longest hold since then stayed."""
-        found = {}
-        for process in self._team.processes:
-            now, before = await _buckets(process), self._before[process.name]
-            since = {bound: count - before[bound] for bound, count in now.items()}
-            found[process.name] = next(bound for bound, count in since.items() if count == since[float("inf")])
-        return found
+@case("an embedding server's bodies", OWN_QUESTIONS)
+async def _embedding_bodies(world: World) -> None:
+    try:
+        for body in _embeddings().values():
+            reply = Reply(error=body)
+            world.model.refuses = lambda _, reply=reply: reply  # type: ignore[misc]
+            keys = [await world.bus.ask_to_embed(_fresh(count), uuid4().hex) for count in (1, TEXTS_PER_REPLY)]
+            for key in keys:
+                await world.bus.answer(key)
+            await world.http.get("/v1/memory/search", params={"q": f"topic {uuid4().hex}"}, headers=GREEDY)
+    finally:
+        world.model.refuses = lambda _: None
+    await wait_until("texts to be embedded again", lambda: _is_searched(world))
 
 
-async def _buckets(process: Process) -> dict[float, float]:
-    page = await asyncio.to_thread(_page, process.url)
-    name = metrics.loop_held_seconds.name
-    return {float(le): float(n) for le, n in re.findall(rf'^{name}_bucket{{le="(\S+?)"}} (\S+)$', page, re.MULTILINE)}
+def _fresh(count: int) -> list[str]:
+    """Return texts that nobody has embedded yet."""
+    return [uuid4().hex for _ in range(count)]
 
 
-def _page(url: str) -> str:
-    request = urllib.request.Request(f"{url}/metrics", headers=ADMIN)
-    with urllib.request.urlopen(request, timeout=PATIENCE_S) as reply:
-        text: str = reply.read().decode()
-    return text
+async def _is_searched(world: World) -> bool:
+    answer = await world.http.get("/v1/memory/search", params={"q": f"topic {uuid4().hex}"}, headers=GREEDY)
+    return answer.status_code == 200
 
 
-async def _held(holds: Holds, world: World, name: str, do: Case) -> dict[str, float]:
-    """The services that this case has held for too long each time, with the bound under which the shortest stayed."""
-    shortest: dict[str, float] = {}
-    for _ in range(TRIES):
-        await holds.begin()
-        await do(world)
-        longest = await holds.longest()
-        shortest = {service: min(bound, shortest.get(service, bound)) for service, bound in longest.items()}
-        if max(longest.values()) <= BOUND_S:
-            return {}
-    return {service: bound for service, bound in shortest.items() if bound > BOUND_S}
+@case("an embedding model of long vectors", OWN_QUESTIONS)
+async def _long_vectors(world: World) -> None:
+    keys = [await world.bus.ask_to_embed(_fresh(TEXTS_PER_REPLY), uuid4().hex) for _ in range(4)]
+    for key in keys:
+        assert len((await world.bus.answer(key))["vectors"]) == TEXTS_PER_REPLY
+    for _ in range(3):
+        await _search(world, f"topic {uuid4().hex}")
+    text = "\n\n".join(f"{uuid4().hex} is one of many things." for _ in range(1_000))
+    said = {"text": text, "user_id": "doc"}
+    answer = await world.http.post("/v1/memory/episodes", json=said, headers=GREEDY)
+    assert answer.status_code == 202, answer.text[:300]
+    await _until_remembered(world)
 
 
 @pytest.mark.slow
 async def test_no_loop_is_held_for_long_whatever_one_client_model_or_tool_does(tmp_path: Path) -> None:
     async with system(tmp_path) as world:
-        await world.turn()
-        holds = Holds(world.team)
-        held = {name: await _held(holds, world, name, do) for name, do in CASES.items()}
+        await _check(world, CASES)
+
+
+@pytest.mark.slow
+async def test_no_loop_is_held_for_long_whatever_a_model_answers_that_the_system_asks(tmp_path: Path) -> None:
+    embedding = DenseEmbedding(MAX_DIMENSIONS)
+    asks = {"EMBED_MODEL_TYPE": "openai", "EMBED_MODEL_NAME": embedding.name, "EMBED_BASE_URL": "{base_url}"}
+    learns = {"PENTAD_EXTRACT": "auto", "PENTAD_RETRIEVE": "auto"}
+    async with system(tmp_path, embedding, **asks, **learns) as world:
+        await _check(world, OWN_QUESTIONS)
+
+
+async def _check(world: World, cases: Mapping[str, Case]) -> None:
+    await world.turn()
+    holds = Holds(world.team)
+    held = {name: await held_by(name, do, holds, world) for name, do in cases.items()}
     assert not {name: services for name, services in held.items() if services}

@@ -8,6 +8,7 @@ import pytest
 
 from pentad.shared.embedder.embedder import HashingEmbedder, make_embedder
 from pentad.shared.embedder.embedding_client import EmbeddingClient
+from pentad.shared.embedder.vectors import TEXTS_PER_REPLY, Embedded, joined
 from pentad.shared.models.ports import ModelRefused, ModelUnavailable
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
@@ -63,6 +64,21 @@ async def test_many_at_once_get_each_its_own_answer_over_one_stream_and_one_more
         for vector, text in zip(answer.vectors, texts, strict=True):
             assert vector == pytest.approx(hashed([text])[0], abs=1e-6)
     assert (len(streams), after) == (1, before + 1)
+
+
+async def test_many_texts_are_asked_for_in_several_requests(client: EmbeddingClient, server_url: str) -> None:
+    """Promise: no reply has more vectors than are written and read at once."""
+    texts = [f"text {n}" for n in range(2 * TEXTS_PER_REPLY + 1)]
+    async with embedding_service(server_url):
+        answer = await client.embed(texts, REQUESTER)
+    for vector, wanted in zip(answer.vectors, hashed(texts), strict=True):
+        assert vector == pytest.approx(wanted, abs=1e-6)
+
+
+async def test_a_model_that_changes_between_two_requests_is_asked_again_later() -> None:
+    parts = [Embedded("one", [[1.0]]), Embedded("two", [[1.0]])]
+    with pytest.raises(ModelUnavailable, match="was changed while it was asked"):
+        joined(parts)
 
 
 async def test_answers_leave_nothing_behind(client: EmbeddingClient, store: Store, server_url: str) -> None:

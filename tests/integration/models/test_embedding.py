@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pentad.shared.models.embeddings import HashingEmbedding
+from pentad.shared.models.embeddings import MAX_DIMENSIONS, MAX_TEXTS, HashingEmbedding
 from pentad.shared.models.openai_embedding import OpenAIEmbedding
 from pentad.shared.models.ports import ModelRefused, ModelUnavailable
 from tests.support.models.model_server import ScriptedModel
-from tests.support.models.replies import say
+from tests.support.models.replies import Reply, say
 from tests.support.waiting import PATIENCE_S
 
 
@@ -46,6 +46,62 @@ async def test_an_answer_beyond_all_vectors_is_read_no_further() -> None:
         with pytest.raises(ModelRefused, match="did not answer with JSON"):
             await model.embed(["x"])
         await model.aclose()
+
+
+async def test_many_vectors_of_the_greatest_length_come_in_one_answer() -> None:
+    """Promise: the bound of an answer's values grows with the texts that are asked for."""
+    async with ScriptedModel(lambda _request: say("x"), dims=MAX_DIMENSIONS) as server:
+        model = OpenAIEmbedding(server.base_url, None, "embedder")
+        vectors = await model.embed([f"text {n}" for n in range(MAX_TEXTS)])
+        assert [len(vectors), len(vectors[0]), len(server.seen.requests)] == [MAX_TEXTS, MAX_DIMENSIONS, 1]
+        await model.aclose()
+
+
+async def test_a_vector_that_is_too_long_is_refused_with_its_length() -> None:
+    async with ScriptedModel(lambda _request: say("x"), dims=MAX_DIMENSIONS + 1) as server:
+        model = OpenAIEmbedding(server.base_url, None, "embedder")
+        with pytest.raises(ModelRefused, match="a vector of 4097 numbers, where 4096 are the most"):
+            await model.embed(["x"])
+        await model.aclose()
+
+
+async def test_other_tasks_have_their_turn_after_each_vector() -> None:
+    turns = 0
+
+    async def neighbour() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with ScriptedModel(lambda _request: say("x"), dims=16) as server:
+        model = OpenAIEmbedding(server.base_url, None, "embedder")
+        await model.embed(["x"])
+        beside = asyncio.create_task(neighbour())
+        await model.embed([f"text {n}" for n in range(MAX_TEXTS)])
+        beside.cancel()
+        assert turns > MAX_TEXTS
+        await model.aclose()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"data":[' + b'",' * (5 << 20) + b"]}",
+        b'{"data":"' + b"\\n" * (4 << 20) + b'"}',
+        b'{"data":[' + b'{"index":0,"embedding":[]},' * 15_000 + b"1]}",
+        b'{"data":[{"index":0,"embedding":"' + b"A" * (1 << 17) + b'"}]}',
+        b'{"data":' + b"[" * 30_000 + b"]" * 30_000 + b"}",
+    ],
+    ids=["strings", "line ends", "rows", "base64", "nested"],
+)
+async def test_a_hostile_answer_is_refused(server: ScriptedModel, body: bytes) -> None:
+    model = OpenAIEmbedding(server.base_url, None, "embedder")
+    server.refuses = lambda _: Reply(error=body)
+    for count in (1, MAX_TEXTS):
+        with pytest.raises(ModelRefused):
+            await model.embed([f"text {n}" for n in range(count)])
+    await model.aclose()
 
 
 async def test_a_wrong_address_is_refused_and_a_missing_server_is_an_outage(server: ScriptedModel) -> None:

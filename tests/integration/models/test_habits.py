@@ -40,10 +40,10 @@ async def test_a_bomb_does_not_stop_what_else_runs(start: Start) -> None:
             await asyncio.sleep(0)
 
     beside = asyncio.create_task(neighbour())
-    with pytest.raises(ModelUnavailable, match="larger than 16777216 bytes"):
+    with pytest.raises(ModelUnavailable, match="larger than 9437184 bytes"):
         await bench.ask(timeout_s=60)
     beside.cancel()
-    assert turns > (16 << 20) / (16 << 10), "a turn for each piece"
+    assert turns > (9 << 20) / (16 << 10), "a turn for each piece"
 
 
 async def test_a_server_that_sends_requests_on_is_asked_once_each_time(

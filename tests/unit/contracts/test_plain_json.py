@@ -43,6 +43,13 @@ def test_a_text_that_speaks_of_many_values_has_few() -> None:
     assert read_json(json.dumps(said)) == said
 
 
+@pytest.mark.parametrize("text", ['"",' * 200_000, '"[", ' * (1 << 20)], ids=["many strings", "a long text"])
+def test_what_takes_long_to_leave_out_of_the_count_is_counted(text: str) -> None:
+    """Promise: millions of strings are not taken out of a text while an event loop waits."""
+    for given in (text, text.encode()):
+        assert values_in(given, 1_000) > 1_000
+
+
 @pytest.mark.parametrize("number", ["1e999", "-1e999", "1" * 400])
 @pytest.mark.parametrize("beside", ["", LONG])
 def test_a_number_beyond_a_doubles_range_is_refused_also_beside_long_texts(number: str, beside: str) -> None:

@@ -106,7 +106,7 @@ def test_a_document_has_a_bound_of_its_own(protocol: ScriptedProtocol, monkeypat
 
 @protocols
 def test_of_calls_without_number_the_first_are_read(protocol: ScriptedProtocol) -> None:
-    many = b"".join(protocol.events(call(*[("f", {"n": n}) for n in range(20_000)])))
+    many = b"".join(protocol.events(call(*[("f", {"n": n}) for n in range(12_000)])))
     answer = read(protocol, many)
     assert answer.tool_calls == tuple(ToolCallDraft("f", f'{{"n":{n}}}') for n in range(1001))
     assert answer.too_many_calls

@@ -293,6 +293,15 @@ def test_a_document_of_nothing_but_brackets_is_refused_before_it_is_read(many: b
     assert len(parse_object(b'{"x":[' + many * 40_000 + b"0]}")["x"]) == 40_001
 
 
+@pytest.mark.parametrize("damage", [b"\\ud800", b"\xff"])
+def test_characters_of_a_large_document_are_not_mended(damage: bytes) -> None:
+    """Promise: nobody waits while megabytes are read twice and written once."""
+    small, large = (b'{"x":"' + damage + b"a" * size + b'"}' for size in (1_000, 1 << 20))
+    assert set(parse_object(small)["x"]) <= {"a", "?", "\ufffd"}
+    with pytest.raises(ValueError, match=r"hex escape|unicode"):
+        parse_object(large)
+
+
 def test_brackets_and_commas_within_a_text_are_no_values() -> None:
     text = '[{,"' * 100_000
     assert parse_object(json.dumps({"x": text}).encode()) == {"x": text}
