@@ -1,9 +1,9 @@
 """The tree as rules see it: each module's name, text and syntax. Nothing is imported."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -57,8 +57,9 @@ class Module:
                 yield node.value
 
 
-def modules(root: Path = ROOT) -> list[Module]:
-    """The Python files of the four packages under ``root``."""
+@cache
+def modules(root: Path = ROOT) -> Sequence[Module]:
+    """The Python files of the four packages under ``root``. They are read and parsed once in a process."""
     return [Module(path.relative_to(root).as_posix(), path.read_text()) for path in _files(root, "*.py")]
 
 
