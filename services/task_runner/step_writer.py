@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
 from typing import Any
 
-from pydantic_core import to_json
-
 from pentad.contracts.commands import MAX_CONTENT
 from pentad.contracts.envelope import Contract
 from pentad.contracts.errors import ErrorCode
@@ -290,9 +288,7 @@ class StepWriter:
         """Set these fields of the task's header, and those that tell whose turn it is and what it has used."""
         turn = self.turn
         if self.arrived.users:
-            budget = turn.budget.to_json() if turn.budget else b""
-            fields |= {"correlation": turn.correlation, "traceparent": turn.traceparent, "budget": budget}
-            fields |= {"speaker": turn.speaker, "metadata": to_json(turn.metadata) if turn.metadata else b""}
+            fields |= turn.message_fields
             if self.arrived.time_zone:
                 fields |= {"time_zone": self.arrived.time_zone}
         if self.arrived.asks:
