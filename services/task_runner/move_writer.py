@@ -70,7 +70,10 @@ class MoveWriter:
         closed: Sequence[Closed],
         results: KeptResults,
     ) -> None:
-        """Out of the task. ``length``: of its transcript; ``closed``: calls of the turn under way that are given up."""
+        """Take the message and its part of the transcript out of the task.
+
+        ``length``: number of entries in its transcript. ``closed``: calls of the turn under way that are given up.
+        """
         move, found = departure.move, departure.found
         if self._task.ended:
             self._commit.expect(self._keys.header, self._task.status)
