@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(args: argparse.Namespace) -> int:
-    if args.command == "up":  # a service of many has its variables from who runs it
+    if args.command == "up":  # a `serve` gets its variables from whoever deploys it
         adopt_env_file()
     say_unknown_variables("pentad")
     given = {"pentad_url": getattr(args, "url", None), "pentad_data_dir": getattr(args, "data_dir", None)}
@@ -101,7 +101,7 @@ class _Version(argparse.Action):
 
 def _command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
-    # Also behind the command; not given there, it must not undo the one before it.
+    # `--debug` may also follow the command; SUPPRESS keeps its absence there from overwriting one given before it.
     parser.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help="show tracebacks")
     return parser
 

@@ -247,7 +247,7 @@ def _go_on(writer: StepWriter, following: CutShort) -> None:
     writer.commit.rewake()
 
 
-# ... and once it is
+# What the answer leads to, after the header of its step is written
 
 
 def _call(writer: StepWriter, following: CallTools) -> None:

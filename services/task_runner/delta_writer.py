@@ -17,7 +17,7 @@ from pentad.shared.models.ports import ModelRefused
 _KEEP_S = 1.0
 """How often a stream that is written to is given its time to live, so that it never runs out meanwhile."""
 _MOST_TEXT = 4 * 1024 * 1024
-"""Characters of one attempt, what it thinks aloud included: an answer without end is none."""
+"""Characters that one attempt may have, its reasoning included."""
 DeltaKind = Literal["content", "thinking"]
 _EVENTS: Mapping[DeltaKind, type[Contract]] = {"content": Content, "thinking": Thinking}
 
@@ -49,7 +49,10 @@ class DeltaWriter:
         """The kinds that clients are told; an answer that must be JSON is told when it is whole."""
 
     def add(self, kind: DeltaKind, text: str) -> None:
-        """Take a piece of text as it comes from the model. Raises ``ModelRefused`` when no answer is so long."""
+        """Take a piece of text as it comes from the model.
+
+        Raises ``ModelRefused`` when the attempt has more than `_MOST_TEXT` characters.
+        """
         self._size += len(text)
         if self._size > _MOST_TEXT:
             raise ModelRefused(

@@ -1,6 +1,7 @@
 """A message that leaves a task for another, written down as one commit of the first."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from pentad.contracts.commands import InboundMessage
@@ -69,7 +70,10 @@ class MoveWriter:
         closed: Sequence[Closed],
         results: KeptResults,
     ) -> None:
-        """Out of the task. ``length``: of its transcript; ``closed``: calls of the turn under way that are given up."""
+        """Take the message and its part of the transcript out of the task.
+
+        ``length``: number of entries in its transcript. ``closed``: calls of the turn under way that are given up.
+        """
         move, found = departure.move, departure.found
         if self._task.ended:
             self._commit.expect(self._keys.header, self._task.status)
@@ -168,11 +172,13 @@ class MoveWriter:
         if content and self._task.goal == opening.goal_of(departure.message.content):
             self._commit.set(self._keys.header, goal=opening.goal_of(content))
 
-    def settle(self, fate: Fate, rest: RemainingTranscript) -> None:
-        """Write how the first task continues."""
+    def settle(self, fate: Fate, rest: RemainingTranscript, message_id: str) -> None:
+        """Write how the first task continues. ``message_id``: the message that leaves."""
         header = self._keys.header
+        if self._task.correlation == message_id:
+            self._give_turn_back(fate, rest)
         if fate in ("goes_on", "asks"):
-            self._open_again(fate, rest)
+            self._open_again(fate)
         if fate not in ("cancelled", "completed"):
             return
         self._commit.expect_no_new_message()
@@ -183,21 +189,35 @@ class MoveWriter:
         self._commit.set(header, unanswered=0)
         self._writer.end("cancelled" if fate == "cancelled" else "completed", "complete", MOVED)
 
+    def _give_turn_back(self, fate: Fate, rest: RemainingTranscript) -> None:
+        """The message before the one that leaves is the task's last again: what later steps do, they do for its user.
+
+        The events that tell of its turn bear its name and metadata; the end of the turn that leaves does not.
+        """
+        earlier = replace(
+            self._writer.turn,
+            correlation=rest.last_said or "",
+            budget=Budget.model_validate(rest.budget) if rest.budget else None,
+            speaker=rest.speaker,
+            metadata=rest.metadata,
+            traceparent=rest.traceparent,
+        )
+        self._commit.set(self._keys.header, **earlier.message_fields, time_zone=rest.time_zone)
+        if fate in ("goes_on", "asks"):
+            self._writer.turn = earlier
+
     def waits_as_before(self) -> None:
         """Repeat the task's status: its message has left unread, and clients have seen a message come to it."""
         status: Literal["waiting", "stale"] = "stale" if self._task.status == "stale" else "waiting"
         self._writer.emit(TaskStatusEvent, status=status, reason=self._task.reason)
 
-    def _open_again(self, fate: Fate, rest: RemainingTranscript) -> None:
+    def _open_again(self, fate: Fate) -> None:
         """The turn before the one that leaves is not over: it goes on, or waits for the answer to its question."""
         header = self._keys.header
         if self._task.ended:
             self._writer.restart()
             self._commit.set(header, status="active", reason="")
             self._commit.stamp(header, "updated")
-        if self._cuts or self._task.ended:
-            budget = Budget.model_validate(rest.budget).to_json() if rest.budget else b""
-            self._commit.set(header, correlation=rest.last_said or "", budget=budget)
         if fate == "goes_on":
             self._commit.set(header, unanswered=1)
         elif self._task.paused:

@@ -92,7 +92,7 @@ class Moves:
         writer.tell(departure, receiver, fate, past_effects(found.calls if found is not None else (), specs))
         others = _others(step, departure)
         writer.begins_with(departure, rest.began_with or next((u.message.content for u in others), ""))
-        writer.settle(fate, rest)
+        writer.settle(fate, rest, departure.move.message_id)
         if found is None and fate == "as_it_was" and step.task.waits and not others:
             writer.waits_as_before()
         if self._steps.settings.pentad_route == "auto":

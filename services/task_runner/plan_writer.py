@@ -31,7 +31,7 @@ from pentad.shared import metrics
 from pentad.shared.immutable import immutable
 
 PAUSED = "paused"
-"""The reason of a task's waiting that a person has paused."""
+"""Reason for waiting of a task that a person has paused."""
 _ACTIVE = "active"
 
 

@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
 from typing import Any
 
-from pydantic_core import to_json
-
 from pentad.contracts.commands import MAX_CONTENT
 from pentad.contracts.envelope import Contract
 from pentad.contracts.errors import ErrorCode
@@ -290,9 +288,7 @@ class StepWriter:
         """Set these fields of the task's header, and those that tell whose turn it is and what it has used."""
         turn = self.turn
         if self.arrived.users:
-            budget = turn.budget.to_json() if turn.budget else b""
-            fields |= {"correlation": turn.correlation, "traceparent": turn.traceparent, "budget": budget}
-            fields |= {"speaker": turn.speaker, "metadata": to_json(turn.metadata) if turn.metadata else b""}
+            fields |= turn.message_fields
             if self.arrived.time_zone:
                 fields |= {"time_zone": self.arrived.time_zone}
         if self.arrived.asks:
@@ -336,7 +332,9 @@ class StepWriter:
         self.emit(TaskStatusEvent, status="pending", reason=reason)
 
     def wait_for_person(self, reason: str) -> None:
-        """Tell that the task waits, and set the timers of waiting; what the answer needs lives longer than these."""
+        """Tell clients that the task waits, set its timers, and renew the life of the session's header and last turns,
+        which the answer needs.
+        """
         self._count_turn("waiting")
         self.commit.stamp(self.keys.header, "waiting_at")
         self.emit(TaskStatusEvent, status="waiting", reason=reason)
@@ -357,7 +355,8 @@ class StepWriter:
         self.commit.expect(self.keys.header, self.task.status)
         self.commit.tallies.count(metrics.tasks.labels("active"))
         self.emit(TaskStart, goal=self.task.goal, metadata=self.turn.metadata or None)
-        # Nobody has spoken to it: what was redriven does not draw the conversation to itself.
+        # Without a message it enters the session's recent tasks at time 0, so that a redrive does not draw the next
+        # message to it.
         self.commit.set_once(
             self.session.header, recent_field(self.keys.task), self.turn.at if self.arrived.users else 0
         )
@@ -408,8 +407,8 @@ class StepWriter:
         self.end("failed", "fail", code.value, text)
 
     def remember(self) -> None:
-        """Set the timer after which the task is written to memory. Turns that follow each other do not set it: each
-        would be written anew.
+        """Set the timer after which the task is written to memory; an end that a message overtakes leaves it out, and
+        a later end moves it.
         """
         self.commit.timer(self.keys, "remember", _REMEMBER_MS)
 

@@ -50,7 +50,9 @@ class CallName:
 
 
 def named_call(data: bytes) -> CallName | None:
-    """The call that an entry asks for, also when nobody can read the rest of it. None when that much cannot be read."""
+    """Return the tenant, task and call that an entry names, even when its other fields cannot be read; None when these
+    cannot.
+    """
     try:
         with collector_waits(data):
             body = from_json(data)

@@ -119,14 +119,16 @@ class ToolHandler(Handler):
             return Done.LEFT
         keys = TaskKeys(self._shard, command.tenant_id, command.task_id or "")
         if source.quick and not entry.redelivered and command.effect is Effect.PURE:
-            # Over before a claim would be written; may run twice; of a closed call its result is dropped.
+            # A quick pure call ends before a claim could be written: it may run twice, and its result is dropped if
+            # the call was closed.
             await self._closer.close(entry, command, keys, await self._execute(source, command, 1))
             return Done.COMMITTED
         verdict, *more = await self._claim(entry, command, keys)
         ours = verdict in (b"run", b"claimed")
         if ours and command.tool_call_id in self._running:
             return Done.LEFT
-        # What is ours already: our claim's answer was lost, or what we wrote since was, with the call's end.
+        # A claim that was ours before: its reply was lost, or Redis lost the call's end. An unsafe call that ran here
+        # (`_ran`) is unknown, any other runs.
         if ours and command.tool_call_id not in self._ran:
             await self._run(source, entry, command, keys, int(more[0]))
         elif ours or verdict == b"unknown":

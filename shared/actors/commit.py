@@ -55,7 +55,10 @@ class Tallies:
         self._times.append((histogram, since_ms, until_ms))
 
     def apply(self, now: int, ended: bool) -> None:
-        """The commit is in since ``now``, by the server's clock. ``ended``: with its end, if it has one. Only once."""
+        """Count what the commit did, which was made at ``now`` by the server's clock. Call it once.
+
+        ``ended``: whether it did all, its end included; if not, what belongs to its end is left out.
+        """
         counts, times = self._counts, self._times
         self._counts, self._times = [], []
         if not ended and self._before_end is not None:
@@ -79,8 +82,10 @@ ActorKeys = SessionKeys | TaskKeys
 
 @lru_cache(maxsize=1024)
 def own_keys(actor: ActorKeys) -> tuple[str, ...]:
-    """An actor's keys, as the scripts are given them. A session has no transcript: its place is taken by its header. A
-    task has with them the keys of its shard by which it gets a place.
+    """Return an actor's keys in the order of the scripts.
+
+    A session repeats its header where a task has its transcript, and a task adds the shard's keys for places of active
+    tasks.
 
     A worker needs them twice, when it takes an actor and when it commits.
     """

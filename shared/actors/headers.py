@@ -118,7 +118,7 @@ class TaskHeader:
     ended_mail: int = 0
     """Number of the newest message when the task was stopped. Messages up to it belong to the stopped turn."""
     retry_since: int = 0
-    """When the model first could not be had for this step."""
+    """Time since which this step has been tried without a usable answer of its model; 0 when no attempt has failed."""
     fails: int = 0
     """Failed attempts of this step (law 8)."""
     repairs: int = 0
@@ -224,7 +224,7 @@ def read_text(value: bytes) -> str:
 
 
 def read_session(value: bytes) -> str:
-    """The id of the session that a header names as its keys do; what is no such name, as it is."""
+    """Return the session id that a header's field encodes, and a field that is not encoded so as it is."""
     name = read_text(value)
     try:
         return decoded_id(name)

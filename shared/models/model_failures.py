@@ -55,7 +55,7 @@ _STATUS_OF_NAME = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""The HTTP status that an error within a stream means which says only its type or code."""
+"""HTTP status that stands for an error within a stream that gives only a type or code, by that name."""
 _NO_CREDIT = frozenset(
     {
         "arrearage",

@@ -1,7 +1,7 @@
 """Durable timers: what is due becomes mail. Every task-runner runs this loop; the removal decides who fires.
 
-A timer that counts from a time in the future was set before the server's clock stepped back: it begins anew, so that
-it never lies further ahead than it is long.
+A timer that was set at a time in the future was set before the server's clock stepped back: it is set anew, and is due
+at most its whole length from now.
 """
 
 import asyncio

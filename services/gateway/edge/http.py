@@ -62,7 +62,7 @@ async def read_body(request: "Request") -> dict[str, Any]:
 
 
 async def read_asked(request: "Request", read: Callable[[Mapping[str, Any]], Asked]) -> Asked:
-    """Return the request in the body, which ``read`` makes of the JSON object.
+    """Return what ``read`` makes of the JSON object in the body.
 
     Raises ``ProblemError``: as `read_body` does, and 422 if ``read`` raises ``UnreadableError``.
     """

@@ -13,6 +13,17 @@ TIME_ZONE = "time_zone"
 """Key in a message's metadata that names the person's time zone."""
 
 
+def newest_zone(metadata: Sequence[Mapping[str, str]]) -> str:
+    """Return the known time zone that the newest message with one names; '' for none. ``metadata``: oldest first."""
+    for name in [each[TIME_ZONE] for each in reversed(metadata) if each.get(TIME_ZONE)]:
+        try:
+            zone_of(name)
+        except ValueError:
+            continue
+        return name
+    return ""
+
+
 @immutable
 class Arrived:
     """The mail of a task, sorted by its meaning."""
@@ -47,14 +58,8 @@ class Arrived:
 
     @property
     def time_zone(self) -> str:
-        """Time zone that the newest message with one names in its metadata; '' for none or an unknown zone."""
-        named = (mail.message.metadata.get(TIME_ZONE) for mail in reversed(self.users))
-        name = next((name for name in named if name), "")
-        try:
-            zone_of(name)
-        except ValueError:
-            return ""
-        return name
+        """Time zone of the person, as these messages name it; '' for none."""
+        return newest_zone([mail.message.metadata for mail in self.users])
 
     @property
     def asks(self) -> bool:

@@ -1,11 +1,13 @@
 """Decides what leaves a task with a message that a person moves away, and how the task continues. Pure."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from itertools import takewhile
 from typing import Any, Literal
 
 from pentad.contracts.events import INTERRUPTED, PastEffect
 from pentad.contracts.tools import Effect, ToolSpec
+from pentad.services.task_runner.domain.arrived import newest_zone
 from pentad.services.task_runner.domain.own_tools import ANSWERED, COMPLETED
 from pentad.services.task_runner.domain.targets import asks_person
 from pentad.shared.actors.headers import TaskHeader
@@ -54,6 +56,14 @@ class RemainingTranscript:
     """Content of the first message."""
     budget: Mapping[str, Any] | None = None
     """Budget of the last message."""
+    speaker: str = ""
+    """User who sent the last message; '' when it names none."""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """Metadata of the last message."""
+    traceparent: str = ""
+    """Trace context of the last message."""
+    time_zone: str = ""
+    """Time zone of the person, as the newest message with one names it; '' for none."""
 
 
 def moved_part(lines: Sequence[Line], message_id: str) -> MovedPart | None:
@@ -100,6 +110,10 @@ def without_part(lines: Sequence[Line], without: Sequence[int]) -> RemainingTran
         asks=any(_says(line, ANSWERED) for line in _last_results(lines, kept)),
         began_with=str(said[0]["content"]),
         budget=said[-1].get("budget"),
+        speaker=said[-1].get("user_id") or "",
+        metadata=said[-1].get("metadata") or {},
+        traceparent=said[-1].get("traceparent") or "",
+        time_zone=newest_zone([line.get("metadata") or {} for line in said]),
     )
 
 

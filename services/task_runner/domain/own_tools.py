@@ -44,7 +44,8 @@ GOES_ON = "The user has said more: the task goes on."
 def offered(
     instruction: Instruction, published: Mapping[str, ToolSpec], reads_results: bool = False
 ) -> dict[str, ToolSpec]:
-    """The tools that an instruction allows, of those published and our own; our names are ours.
+    """Return the tools that an instruction allows, published ones and our own; a published tool with the name of one of
+    ours is left out.
 
     A JSON answer is checked against its schema: no summary takes its place. ``reads_results``: prompts hold a part of
     a result, and the tool that reads it on is offered, too.

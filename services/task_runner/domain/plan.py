@@ -149,7 +149,7 @@ class Start:
 
 
 WAIT_EXPIRED = "wait_expired"
-"""The reason of a task's end that waited for a person who did not come."""
+"""Reason of the end of a task that waited for a person who did not answer."""
 _TOO_LATE = "no result within the step's time limit"
 Plan = (
     Idle
@@ -238,8 +238,8 @@ class Timer:
     kind: TimerKind
     at: int
     counts_from: str = ""
-    """The field of the header that the timer counts from, if it lies ahead: it was written before the clock stepped
-    back, and the timer counts from now on."""
+    """Field of the header that the timer counts from, if its time lies in the future because the clock stepped back; it
+    is set to the time of the commit. '' if it does not."""
 
 
 def fired_early(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> tuple[Timer, ...]:

@@ -9,13 +9,14 @@ from pentad.shared.immutable import immutable
 RetryReason = Literal["unavailable", "cut_off", "busy", "silent"]
 """``unavailable``: no answer began. ``cut_off``: the answer began and broke off. ``busy``: the model has no place free
 and says when it may have one. ``silent``: the answer was empty."""
-_FIRST_MS, _MAX_DELAY_MS = 250, 30_000
-"""The first pause, which doubles, and the longest."""
+_FIRST_MS, _DOUBLINGS = 250, 6
+"""The first pause and how often it doubles: the longest has 16 seconds. At least half of a pause is waited, how much
+more is random."""
 _SOONEST_MS, _APART_MS = 100, 500
-"""Limits of a pause that the server states: at least the first, plus up to the second at random, so that callers with
-the same answer do not return at once."""
+"""Limits of a pause that the server states: it lasts at least the first, and up to the second, at most an eighth of the
+pause, is added at random, so that callers with the same answer do not return at once."""
 _SILENCES = 2
-"""Number of empty answers after which the step is given up; every empty answer costs money."""
+"""Number of failed attempts, cut-off answers included, at which an empty answer gives the step up: each costs money."""
 
 
 @immutable
@@ -56,8 +57,8 @@ def after_model_error(
         or now - since >= step_timeout_ms
     ):
         return None
-    tries = min(6, fails + (now - since) // 1000)
-    delay = min(_MAX_DELAY_MS, _FIRST_MS * 2**tries) * (0.5 + jitter / 2)
+    doublings = min(_DOUBLINGS, fails + (now - since) // 1000)
+    delay = _FIRST_MS * 2**doublings * (0.5 + jitter / 2)
     if retry_after_s is not None:  # it knows better than any guess, and many who were told the same come apart
         asked = retry_after_s * 1000
         delay = asked if reason == "busy" else max(_SOONEST_MS, asked + jitter * min(_APART_MS, asked / 8))

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from pydantic_core import to_json
+
 from pentad.contracts.envelope import Budget
 from pentad.services.task_runner.domain.arrived import Arrived
 from pentad.shared.actors.headers import TaskHeader
@@ -29,6 +31,17 @@ class CurrentTurn:
     def after_step(self, tokens: int, usd: float) -> "CurrentTurn":
         """A copy that counts one step more, which has used this much."""
         return replace(self, steps=self.steps + 1, tokens=self.tokens + tokens, usd=self.usd + usd)
+
+    @property
+    def message_fields(self) -> dict[str, str | bytes]:
+        """The fields of the task's header that later steps know the turn's message by."""
+        return {
+            "correlation": self.correlation,
+            "traceparent": self.traceparent,
+            "budget": self.budget.to_json() if self.budget else b"",
+            "speaker": self.speaker,
+            "metadata": to_json(self.metadata) if self.metadata else b"",
+        }
 
 
 def current_turn(task: TaskHeader, arrived: Arrived) -> CurrentTurn:

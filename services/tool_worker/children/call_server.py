@@ -169,7 +169,8 @@ def _answer_of(task: asyncio.Task[Answer]) -> Answer:
 def success(tool: str, value: Any) -> Answer:
     """The answer of a tool that returned. Raises ``UnusableResult``.
 
-    Of what is too long to be kept the worker gets so much that it sees that: it reads an answer in its event loop.
+    A text over `RESULT_LIMIT` is cut just above it, so that the worker sees that it is too long without reading all of
+    it in its event loop.
     """
     text = result_text(tool, value)
     if len(text) > MAX_RESULT:

@@ -1,5 +1,6 @@
 """A message moves while its task, or the other one, asks, is paused, is stale, or works on something before it."""
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from pentad.shared.store.store import Store
 from pentad.shared.work.timers import TimerLoop
 from tests.integration.handlers import test_move
 from tests.integration.handlers.flow import answer
+from tests.integration.handlers.test_metadata import TRACE, WARD, commands
 from tests.integration.handlers.test_move import Mover, check_prompts, prepared, told, with_open_calls
 from tests.support.models.prompts import ill_formed
 
@@ -326,3 +328,69 @@ async def test_a_turn_that_goes_on_has_its_own_budget_again(store: Store, tmp_pa
     await moved_from(mover, "u2", first)
     assert from_json((await mover.header(first))["budget"]) == {"steps": 9}
     assert (await mover.transcript(first))[-1] == "assistant: to call"
+
+
+def calling_again(request: ChatRequest) -> Any:
+    """Like `script`, but the turn that has one result when "call" is its last message asks for another."""
+    said = [from_json(raw) for raw in request.messages[1:]]
+    roles = [m["role"] for m in said]
+    return answer("", test_move.ECHO) if roles[-1] == "tool" and roles.count("tool") == 1 else script(request)
+
+
+ANN: dict[str, Any] = {"user_id": "ann", "metadata": {"bed": "4", "time_zone": "Asia/Tokyo"}}
+BOB: dict[str, Any] = {"user_id": "bob", "metadata": WARD | {"time_zone": "Europe/Paris"}, "traceparent": TRACE}
+
+
+async def _work(mover: Mover, *served: int) -> None:
+    """Let these alone work: the router, the runner and the tool worker."""
+    every = mover.flow._served
+    mover.flow._served = [every[n] for n in served]
+    await mover.flow.drive()
+    mover.flow._served = every
+
+
+async def _under_way(mover: Mover) -> None:
+    """Bob's message has come into the turn, and its calls are open."""
+    await mover.flow.say("call", **ANN)
+    await _work(mover, 0, 1)
+    await mover.flow.say("twice", **BOB)
+    await _work(mover, 0)
+    await _work(mover, 2)
+    await _work(mover, 1)
+
+
+async def _over(mover: Mover) -> None:
+    """Bob's message has come into the turn, and was answered."""
+    await mover.flow.say("call", **ANN)
+    await _work(mover, 0, 1)
+    await mover.flow.say("a poem", **BOB)
+    await _work(mover, 0)
+    mover.flow.model.script = script
+    await mover.flow.drive()
+    mover.flow.model.script = calling_again
+
+
+async def _read_together(mover: Mover) -> None:
+    """Both messages were read in one step, and its call is open."""
+    await mover.flow.say("weather", **ANN)
+    await mover.flow.say("call", **BOB)
+    await _work(mover, 0)
+    await _work(mover, 1)
+
+
+@pytest.mark.parametrize("begin", [_under_way, _over, _read_together])
+async def test_a_turn_that_goes_on_calls_its_tools_for_its_own_user(
+    store: Store, tmp_path: Path, begin: Callable[[Mover], Awaitable[None]]
+) -> None:
+    """Built-in tools search the memory of the user whom a call names: it may not be that of who has left."""
+    mover = await prepared(store, tmp_path, calling_again)
+    await begin(mover)
+    (first,) = await mover.tasks()
+    before = len(await commands(store))
+    await moved_from(mover, "u2", first)
+    (call,) = [command for command in (await commands(store))[before:] if command["task_id"] == first]
+    assert (call["user_id"], call["metadata"], call.get("traceparent")) == ("ann", ANN["metadata"], None)
+    assert call["correlation_id"] == "u1"
+    assert (await mover.header(first))["time_zone"] == b"Asia/Tokyo"
+    starts = [event for event in await told(store, "task_start") if event["task_id"] == first]
+    assert {event["metadata"]["bed"] for event in starts} == {"4"}

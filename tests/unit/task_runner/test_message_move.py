@@ -140,6 +140,19 @@ def test_what_remains_knows_what_it_began_with_and_the_last_budget() -> None:
     )
 
 
+def test_what_remains_knows_for_whom_later_steps_are() -> None:
+    """The zone is that of the newest message with a known one, as if they had come one after the other."""
+    lines = transcript("u1 a1 u2 a2 u3 a3")
+    lines[0] |= {"metadata": {"time_zone": "Asia/Tokyo"}}
+    lines[2] |= {"user_id": "ann", "metadata": {"time_zone": "Mars/Base"}, "traceparent": "00-1"}
+    lines[4] |= {"user_id": "bob", "metadata": {"time_zone": "Europe/Paris"}}
+    rest = without_part(lines, (4, 5))
+    assert (rest.speaker, rest.metadata, rest.traceparent) == ("ann", lines[2]["metadata"], "00-1")
+    assert rest.time_zone == "Asia/Tokyo"
+    first = without_part(lines, (2, 3, 4, 5))
+    assert (first.speaker, first.metadata, first.traceparent) == ("", lines[0]["metadata"], "")
+
+
 SAID, UNANSWERED, NOTHING = (
     RemainingTranscript("u1", True),
     RemainingTranscript("u1", False),
