@@ -150,8 +150,8 @@ def _cancels(world: "World", events: list[Event]) -> Iterator[str]:
     for e in events:
         starts[e.get("task_id", "")] += e["type"] == "task_start"
         if e["type"] == "task_end" and e["status"] == "cancelled" and e["reason"] != MOVED:
-            meant = world.users.cancelled.get(e["task_id"], 0)
-            if meant is not None and meant != starts[e["task_id"]]:
+            meant = world.users.cancelled.get(e["task_id"], ())
+            if None not in meant and starts[e["task_id"]] not in meant:
                 yield f"{e['task_id']} was cancelled in its life {starts[e['task_id']]}, which was asked of {meant}"
 
 

@@ -34,7 +34,7 @@ class Memory:
 
     sent: tuple[Sent, ...]
     rubbish: tuple[bytes, ...]
-    cancelled: dict[str, int | None]
+    cancelled: dict[str, tuple[int | None, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ class Users:
         self._number = 0
         self._failovers = 0
         self.rubbish: list[bytes] = []
-        self.cancelled: dict[str, int | None] = {}
-        """Tasks that were live when they were cancelled last, with the number of their ``task_start`` by then
+        self.cancelled: dict[str, tuple[int | None, ...]] = {}
+        """Tasks that were live when they were cancelled, with the number of their ``task_start`` at each cancel
         (None: it grew meanwhile)."""
         self._asking: list[str] = []
         """Tasks whose cancel is being sent: the server may have it already."""
@@ -128,7 +128,8 @@ class Users:
 
     def remember(self) -> Memory:
         """Return the users' messages and cancels that the server has or may have now."""
-        return Memory(tuple(self.sent), tuple(self.rubbish), self.cancelled | dict.fromkeys(self._asking))
+        asking = {task: (*self.cancelled.get(task, ()), None) for task in self._asking}
+        return Memory(tuple(self.sent), tuple(self.rubbish), self.cancelled | asking)
 
     async def after_failover(self, had: Memory) -> None:
         """Go back to an earlier state of the server: lost messages are sent again or not, and kept ones, too."""
@@ -178,7 +179,7 @@ class Users:
             self._asking.remove(task)
         if status in LIVE:
             same = before == self._starts(task) and failovers == self._failovers
-            self.cancelled[task] = before if same else None
+            self.cancelled[task] = (*self.cancelled.get(task, ()), before if same else None)
 
     def _starts(self, task: str) -> int:
         told = [event for session in self.sessions for event in events_of(self._server, session)]
