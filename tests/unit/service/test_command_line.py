@@ -34,7 +34,7 @@ def test_takes_what_the_interface_says(line: str, expected: dict[str, object]) -
     assert args["command"] in _COMMANDS
 
 
-@pytest.mark.parametrize("line", ["", "fly", "serve", "serve cook", "send", "up --port 70000", "task"])
+@pytest.mark.parametrize("line", ["--debug", "fly", "serve", "serve cook", "send", "up --port 70000", "task"])
 def test_wrong_usage_is_exit_code_2(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(line.split())
