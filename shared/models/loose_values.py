@@ -15,6 +15,8 @@ _DELTA = ("choices", 0, "delta")
 _ANSWER_TEXTS: Sequence[Sequence[str | int]] = (
     *((*_DELTA, name) for name in ("content", "reasoning_content", "reasoning")),
     (*_DELTA, "tool_calls", "*", "function", "arguments"),
+    (*_DELTA, "tool_calls", "*", "arguments"),
+    (*_DELTA, "function_call", "arguments"),
     *(("delta", name) for name in ("text", "thinking", "partial_json")),
 )
 """Paths to the texts of a streamed answer in OpenAI's protocol and in Anthropic's; ``*`` is each member of a list."""

@@ -62,3 +62,20 @@ def test_a_text_that_comes_again_with_each_piece_is_said_once_and_chance_loses_n
 ) -> None:
     joiner = AnswerText()
     assert "".join(map(joiner.add, pieces)) + joiner.rest() == text
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [
+        '{"tool_calls":[{"function":{"name":"f","arguments":"%s"}}]}',
+        '{"tool_calls":[{"name":"f","arguments":"%s"}]}',
+        '{"function_call":{"name":"f","arguments":"%s"}}',
+    ],
+)
+def test_a_character_that_is_cut_within_arguments_is_whole_again(delta: str) -> None:
+    assembly = Assembly(lambda _, text: None)
+    for piece in ('{\\"a\\":\\"\\ud83d', '\\ude00\\"}'):
+        event = '{"choices":[{"delta":%s}]}' % (delta % piece)
+        assembly.add(parse_object(event.encode(), with_halves=True))
+    (call,) = assembly.answer("m").tool_calls
+    assert call.arguments == '{"a":"😀"}'
