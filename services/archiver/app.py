@@ -34,7 +34,7 @@ from pentad.shared.presence.announcements import announce_wait
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records.record_store import Records
 from pentad.shared.service.background import Background
-from pentad.shared.service.consuming import EntryService
+from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.service.process_models import ProcessModels
 from pentad.shared.settings import Settings
 from pentad.shared.telemetry import ThrottledLog
@@ -61,7 +61,7 @@ _OTHER_MODEL = (
 )
 
 
-class Archiver(EntryService):
+class Archiver(ConsumingService):
     """Makes finished tasks searchable, writes their records and removes them from Redis.
 
     One archiver has the embedded memory open; others stand by, and archive meanwhile.

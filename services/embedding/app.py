@@ -8,13 +8,13 @@ from pentad.services.embedding.current_model import CurrentEmbedding
 from pentad.services.embedding.handlers import Embedding
 from pentad.shared.presence.announcements import ModelInUse, announce_model, report_health
 from pentad.shared.registries.registrations import REGISTERED_MODELS
-from pentad.shared.service.consuming import EntryService
+from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.settings import Settings
 
 _SLOTS = 128
 
 
-class EmbeddingService(EntryService):
+class EmbeddingService(ConsumingService):
     """Embeds texts for the other services."""
 
     name = "embedding"

@@ -139,13 +139,17 @@ class AnswerAssembly(ABC):
 
 
 class Assembly(AnswerAssembly):
-    """One answer in the OpenAI protocol. `add` takes each chunk as parsed JSON."""
+    """One answer in the OpenAI protocol. `add` takes each chunk as parsed JSON.
+
+    ``tags``: where the model writes its thoughts into the text, what tells them apart.
+    """
 
     protocol = "openai"
-    __slots__ = ("_lists", "_reasoned", "_refused", "_usage")
+    __slots__ = ("_lists", "_reasoned", "_refused", "_tags", "_usage")
 
-    def __init__(self, emit: DeltaSink) -> None:
+    def __init__(self, emit: DeltaSink, tags: ThinkTags | None = None) -> None:
         super().__init__(emit)
+        self._tags = tags
         self._usage: dict[str, Any] = {}
         self._reasoned = ""
         """The field in which reasoning comes; '' while there is none."""
@@ -163,6 +167,23 @@ class Assembly(AnswerAssembly):
             self._usage = usage
         if choice is not None:
             self._choice(choice)
+
+    def answer(self, model: str) -> ModelAnswer:
+        """Return the whole answer, as `AnswerAssembly.answer` does, with the text that was held back for a tag."""
+        if self._tags is not None:
+            self._pass_text(self._text_pieces.rest())
+            self._pass_parts(self._tags.rest())
+        return super().answer(model)
+
+    def _pass_text(self, text: str) -> None:
+        if self._tags is None:
+            super()._pass_text(text)
+        else:
+            self._pass_parts(self._tags.split(text))
+
+    def _pass_parts(self, parts: list[Part]) -> None:
+        for kind, text in parts:
+            (self._pass_thought if kind == "thinking" else super()._pass_text)(text)
 
     def _choice(self, choice: dict[str, Any]) -> None:
         if choice.get("index"):  # asked for one answer: what belongs to a second is not ours
@@ -239,30 +260,6 @@ class Assembly(AnswerAssembly):
 
     def _counted(self) -> Usage:
         return _usage(self._usage)
-
-
-class TaggedAssembly(Assembly):
-    """One answer of a model that writes its thoughts into the text, between tags. ``begun``: see `ThinkTags`."""
-
-    __slots__ = ("_tags",)
-
-    def __init__(self, emit: DeltaSink, begun: bool) -> None:
-        super().__init__(emit)
-        self._tags = ThinkTags(begun)
-
-    def answer(self, model: str) -> ModelAnswer:
-        """Return the whole answer, as `AnswerAssembly.answer` does, after passing on the text that was held back for a
-        tag."""
-        self._pass_text(self._text_pieces.rest())
-        self._pass_parts(self._tags.rest())
-        return super().answer(model)
-
-    def _pass_text(self, text: str) -> None:
-        self._pass_parts(self._tags.split(text))
-
-    def _pass_parts(self, parts: list[Part]) -> None:
-        for kind, text in parts:
-            (self._pass_thought if kind == "thinking" else super()._pass_text)(text)
 
 
 def _usage(usage: dict[str, Any]) -> Usage:

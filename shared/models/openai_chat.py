@@ -9,12 +9,13 @@ from typing import Any
 from pydantic_core import to_json
 
 from pentad.contracts.models import ThinkTagsHabit
-from pentad.shared.models.assembly import Assembly, TaggedAssembly
+from pentad.shared.models.assembly import Assembly
 from pentad.shared.models.call_ids import with_sent_ids
 from pentad.shared.models.endpoint import CONNECT_S, Endpoint
 from pentad.shared.models.ports import STALL_S, UNNAMED, ChatRequest, DeltaSink, ModelMisconfigured
 from pentad.shared.models.request_change import Change, call_id_form
 from pentad.shared.models.streamed_chat import StreamedChat
+from pentad.shared.models.think_tags import ThinkTags
 from pentad.shared.models.thoughts import kind_of, openai_messages
 
 _FORMAT = b'{"type":"json_schema","json_schema":{"name":"answer","schema":%s}}'
@@ -61,7 +62,7 @@ class OpenAIChat(StreamedChat):
         return self._model
 
     def _assembly(self, on_delta: DeltaSink) -> Assembly:
-        return Assembly(on_delta) if self._tags is None else TaggedAssembly(on_delta, begun=self._tags == "begun")
+        return Assembly(on_delta, None if self._tags is None else ThinkTags(begun=self._tags == "begun"))
 
     def _fields(self, model: str, request: ChatRequest, changes: Sequence[Change]) -> dict[str, bytes]:
         fields = {"model": to_json(model), "stream": b"true", "stream_options": b'{"include_usage":true}'}

@@ -32,6 +32,8 @@ class ConsumingService:
         self.store = Store(settings.redis())
         self.consumer_name = f"{self.name}-{token_hex(6)}"
         self.consumers: list[Consumer] = []
+        self._entry_handlers: list[EntryHandler] = []
+        """The handlers of streams whose entries carry their own work."""
         self.background = Background()
         self._kept_short: list[tuple[Stream, str]] = []
 
@@ -45,6 +47,18 @@ class ConsumingService:
         consumer = Consumer(self.store, stream, key, shard, self.consumer_name, handler, slots, lease_ms)
         self.consumers.append(consumer)
         return consumer
+
+    def serve_entries(
+        self, stream: Stream, work: Callable[[Entry], Awaitable[None]], slots: int, *, gives_up: bool = True
+    ) -> None:
+        """Run a function for each entry of every shard, so many at once in each.
+
+        ``gives_up``: what goes on failing becomes a dead letter; else it is tried until it is done.
+        """
+        for shard in self.shards:
+            handler = EntryHandler(self.store, work, self.settings.pentad_max_attempts if gives_up else None)
+            handler.consumer = self.serve(stream, shard, handler, slots)
+            self._entry_handlers.append(handler)
 
     async def begin(self, consumer: Consumer, *loops: Coroutine[Any, Any, None]) -> None:
         """Begin to read a stream that nobody knew of when the service started, with the loops of its handler."""
@@ -60,7 +74,7 @@ class ConsumingService:
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
         """Return the loops that run as long as the service does, its housekeeping aside."""
-        return ()
+        return [handler.beat() for handler in self._entry_handlers]
 
     def reading_at_start(self) -> Sequence[Consumer]:
         """The consumers that begin to read at the start; the others are started by the service."""
@@ -72,6 +86,7 @@ class ConsumingService:
 
     async def leave(self) -> None:
         """Interrupt the work under way, so that it can be handed back. Nothing new is read by then."""
+        await asyncio.gather(*(handler.interrupt() for handler in self._entry_handlers))
 
     async def close(self) -> None:
         """Close the service's own resources; Redis is still connected."""
@@ -107,29 +122,3 @@ class ConsumingService:
 
     def alive(self) -> bool:
         return self.background.alive() and all(c.alive() for c in self.consumers)
-
-
-class EntryService(ConsumingService):
-    """A service whose stream's entries carry their own work."""
-
-    def __init__(self, settings: Settings) -> None:
-        super().__init__(settings)
-        self._handlers: list[EntryHandler] = []
-
-    def serve_entries(
-        self, stream: Stream, work: Callable[[Entry], Awaitable[None]], slots: int, *, gives_up: bool = True
-    ) -> None:
-        """Run a function for each entry of every shard, so many at once in each.
-
-        ``gives_up``: what goes on failing becomes a dead letter; else it is tried until it is done.
-        """
-        for shard in self.shards:
-            handler = EntryHandler(self.store, work, self.settings.pentad_max_attempts if gives_up else None)
-            handler.consumer = self.serve(stream, shard, handler, slots)
-            self._handlers.append(handler)
-
-    def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
-        return [handler.beat() for handler in self._handlers]
-
-    async def leave(self) -> None:
-        await asyncio.gather(*(handler.interrupt() for handler in self._handlers))

@@ -1,10 +1,11 @@
 """The port that handles the entries of a consumer, its circuit breaker, and how often it tries."""
 
 import logging
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import deque
 from enum import Enum
 from functools import cached_property
+from typing import Protocol
 
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.shared.work.entry import Done, Entry
@@ -62,7 +63,7 @@ class SetAside(Enum):
     """The entry is done with; what was wrong has been set aside and counted by itself."""
 
 
-class Handler(ABC):
+class Handler(Protocol):
     """Handles the entries of a stream."""
 
     @cached_property

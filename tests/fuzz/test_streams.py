@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from pentad.shared.models.answer_reader import AnswerReader
 from pentad.shared.models.anthropic.assembly import MessageAssembly
-from pentad.shared.models.assembly import AnswerAssembly, Assembly, TaggedAssembly
+from pentad.shared.models.assembly import AnswerAssembly, Assembly
 from pentad.shared.models.endpoint import Endpoint
 from pentad.shared.models.ports import ModelAnswer
+from pentad.shared.models.think_tags import ThinkTags
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 NAMES = st.from_regex(r"[a-z][a-z_]{0,11}", fullmatch=True)
@@ -333,7 +334,7 @@ def test_thoughts_between_tags_come_out_as_thoughts(stream: tuple[Whole, bool, l
     """A server may cut its stream within a tag."""
     whole, begun, parts = stream
     shown = Shown()
-    check(whole, read(TaggedAssembly(shown.add, begun), parts), shown)
+    check(whole, read(Assembly(shown.add, ThinkTags(begun)), parts), shown)
 
 
 def begins(draw: st.DrawFn, text: str, cut: Callable[[str], str]) -> tuple[str, list[str]]:

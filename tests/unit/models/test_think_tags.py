@@ -2,7 +2,8 @@
 
 import pytest
 
-from pentad.shared.models.assembly import TaggedAssembly
+from pentad.shared.models.assembly import Assembly
+from pentad.shared.models.think_tags import ThinkTags
 
 ANSWERS: dict[str, tuple[bool, str, str, str]] = {
     "thoughts, then the answer": (False, "<think>\nhm\n</think>\n\nSo.", "\nhm\n", "So."),
@@ -26,7 +27,7 @@ ANSWERS: dict[str, tuple[bool, str, str, str]] = {
 def test_thoughts_and_answer(kind: str, size: int) -> None:
     begun, text, thought, said = ANSWERS[kind]
     seen: list[tuple[str, str]] = []
-    assembly = TaggedAssembly(lambda kind, piece: seen.append((kind, piece)), begun)
+    assembly = Assembly(lambda kind, piece: seen.append((kind, piece)), ThinkTags(begun))
     for at in range(0, len(text), size):
         assembly.add({"choices": [{"delta": {"content": text[at : at + size]}}]})
     answer = assembly.answer("m")
@@ -37,7 +38,7 @@ def test_thoughts_and_answer(kind: str, size: int) -> None:
 
 def test_the_answer_is_passed_on_before_its_end() -> None:
     seen: list[tuple[str, str]] = []
-    assembly = TaggedAssembly(lambda kind, piece: seen.append((kind, piece)), begun=False)
+    assembly = Assembly(lambda kind, piece: seen.append((kind, piece)), ThinkTags(begun=False))
     for piece in ("<th", "ink>a", "b</", "think>", "c"):
         assembly.add({"choices": [{"delta": {"content": piece}}]})
     assert seen == [("thinking", "a"), ("thinking", "b"), ("content", "c")]
