@@ -94,9 +94,8 @@ def _read_command(command: str, rest: str, text: str) -> Line:
         return Line("move", number=None if move[1] == "new" else move[1])
     if command in _FORMS:
         return Line("wrong", f"write it as {_FORMS[command]}")
-    return Line(
-        "wrong", f"there is no command {one_line(command, 40)}: /help lists them, and // begins a text with a slash"
-    )
+    unknown = one_line(command, _COMMAND_CHARS)
+    return Line("wrong", f"there is no command {unknown}: /help lists them, and // begins a text with a slash")
 
 
 def task_meant(line: Line, labels: TaskLabels) -> str | None:

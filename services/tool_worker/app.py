@@ -99,13 +99,13 @@ class ToolWorker(ConsumingService):
         for spec in specs:
             if self._warned_about.get(spec.name) == spec:
                 continue
-            self._warned_about[spec.name] = spec
             for gap in description_gaps(spec):
                 log.warning("%s", gap)
             for refused in what_servers_refuse(spec.description, spec.parameters):
                 log.warning(
                     "tool %r has %s: some model servers refuse that, and are then asked without it", spec.name, refused
                 )
+        self._warned_about = {spec.name: spec for spec in specs}
 
     def _serve_queues(self, specs: Sequence[ToolSpec]) -> list[ToolHandler]:
         """Serve the queues that these tools name and that are not served yet; return their handlers.
