@@ -1,11 +1,13 @@
-"""Helpers for tasks of the event loop: cancel them for certain, and do long work in slices."""
+"""Helpers for tasks of the event loop: cancel them for certain, do long work in slices, make calls together."""
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 LARGE_VALUE = 1 << 16
 """Bytes or characters of a value that takes so long to read or write that other tasks of the loop wait for it."""
@@ -50,3 +52,77 @@ class TimeSlices:
             if len(taken) == self._size:
                 await asyncio.sleep(0)
         return taken
+
+
+class GroupedCalls(Generic[T, R]):
+    """Makes calls of many tasks together: those that come while one is made, or in the same turn of the loop, are the
+    next. (Known as a data loader.)
+
+    One call is made at a time, so what it writes is written in the order of asking. Where a call is refused, each of
+    its items is tried alone, so that only those are refused that must be; any other error is everybody's.
+    """
+
+    def __init__(
+        self,
+        together: Callable[[Sequence[T]], Awaitable[Sequence[R]]],
+        most: int,
+        *,
+        weight: Callable[[T], int] = lambda _: 1,
+        refusal: type[Exception],
+    ) -> None:
+        """``together`` makes the call, and returns one result for each item, in their order; ``most`` is what the items
+        of one call weigh at most, unless it is one alone. ``refusal``: the error that may be about a single item."""
+        self._together, self._most, self._weight, self._refusal = together, most, weight, refusal
+        self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
+        self._calling: asyncio.Task[None] | None = None
+
+    async def call(self, item: T) -> R:
+        """Make the call for this item, together with others, and return its result. Raises what the call raises."""
+        result: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, result))
+        if self._calling is None:
+            self._calling = asyncio.create_task(self._call_all())
+        return await result
+
+    async def _call_all(self) -> None:
+        try:
+            while self._waiting:
+                await asyncio.sleep(0)  # others of this turn of the loop come too
+                if taken := self._next():
+                    await self._call_for(taken)
+        finally:
+            self._calling = None
+            for _, result in self._waiting:
+                result.cancel()
+
+    def _next(self) -> list[tuple[T, "asyncio.Future[R]"]]:
+        taken: list[tuple[T, asyncio.Future[R]]] = []
+        weight = 0
+        while self._waiting:
+            item, result = self._waiting[0]
+            if not result.done():
+                weight += self._weight(item)
+                if taken and weight > self._most:
+                    break
+                taken.append((item, result))
+            self._waiting.popleft()
+        return taken
+
+    async def _call_for(self, taken: Sequence[tuple[T, "asyncio.Future[R]"]]) -> None:
+        try:
+            results = await self._together([item for item, _ in taken])
+            for (_, waits), result in zip(taken, results, strict=True):
+                if not waits.done():
+                    waits.set_result(result)
+        except asyncio.CancelledError:
+            for _, waits in taken:
+                waits.cancel()
+            raise
+        except BaseException as error:
+            if isinstance(error, self._refusal) and len(taken) > 1:
+                for each in taken:
+                    await self._call_for([each])
+                return
+            for _, waits in taken:
+                if not waits.done():
+                    waits.set_exception(error)

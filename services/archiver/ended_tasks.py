@@ -16,10 +16,11 @@ from pentad.services.archiver.domain import EndedTask, Message, ended_task_of, e
 from pentad.shared.actors.erased_marks import erased_users, is_erased
 from pentad.shared.actors.headers import TaskHeader, pairs, task_header
 from pentad.shared.actors.transcript import EXCLUSION, left_out, shown
-from pentad.shared.errors import PoisonError
+from pentad.shared.errors import MemoryRefusedError, PoisonError
+from pentad.shared.event_loop import GroupedCalls
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import TaskKeys, task_parts
-from pentad.shared.memory.forgotten import forgotten_of
+from pentad.shared.memory.forgotten import forgotten_of_tasks
 from pentad.shared.memory.points import CutTask, cut_further, cut_task, without
 from pentad.shared.owners import Owner
 from pentad.shared.records.record_store import Records
@@ -121,6 +122,8 @@ def _only_adds(earlier: CachedTranscript, new: Sequence[Message]) -> bool:
 
 _CACHE_BYTES = 32 << 20
 """Bytes of cached tasks."""
+_TASKS_PER_LOOK = 256
+"""Tasks whose forgotten parts are asked for at once."""
 _CUT_INLINE_BYTES = 16 << 10
 """Bytes of a transcript that is cut in the event loop; a longer one is cut in a thread."""
 
@@ -135,6 +138,7 @@ class EndedTasks:
     def __init__(self, store: Store, records: Records, vectors: Vectors) -> None:
         self._store, self._records, self._vectors = store, records, vectors
         self._last: RecentTasks[ReadTask] = RecentTasks(_CACHE_BYTES)
+        self._forgotten = GroupedCalls(self._forgotten_of, _TASKS_PER_LOOK, refusal=MemoryRefusedError)
 
     def last(self, keys: TaskKeys) -> "ReadTask | None":
         """Return the task as this process read it last, if that is cached: it may have changed since."""
@@ -192,7 +196,19 @@ class EndedTasks:
 
     async def forgotten(self, keys: TaskKeys) -> frozenset[str]:
         """Return ids of its segments, and of nodes that rested on it, that are forgotten."""
-        return await forgotten_of(self._vectors, keys.tenant, keys.task)
+        return await self._forgotten.call((keys.tenant, keys.task))
+
+    async def _forgotten_of(self, tasks: Sequence[tuple[str, str]]) -> list[frozenset[str]]:
+        """Return what is forgotten of each task. ``tasks``: their tenants and ids."""
+        of_tenants: dict[str, list[str]] = {}
+        for tenant, task in dict.fromkeys(tasks):
+            of_tenants.setdefault(tenant, []).append(task)
+        found = {
+            (tenant, task): forgotten
+            for tenant, ids in of_tenants.items()
+            for task, forgotten in (await forgotten_of_tasks(self._vectors, tenant, ids)).items()
+        }
+        return [found[each] for each in tasks]
 
     async def erased(self, keys: TaskKeys) -> bool:
         """Whether the task was erased: then nothing of it may be stored."""

@@ -1,6 +1,7 @@
 """Learning: names, facts and the place of an ended task are written to the graph, without a model."""
 
 import asyncio
+from collections.abc import Iterator, Sequence
 
 from pentad.contracts.streams import LEARN
 from pentad.services.archiver.domain import EndedTask
@@ -9,8 +10,9 @@ from pentad.services.archiver.erased_memory import Known
 from pentad.services.archiver.near_nodes import NearNodes, consolidate
 from pentad.shared import metrics
 from pentad.shared.errors import MemoryRefusedError
+from pentad.shared.event_loop import GroupedCalls
 from pentad.shared.graph.graph_store import Graph
-from pentad.shared.graph.knowledge import MemoryNode, NodeKind
+from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode, NodeKind
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.facts import SEARCHED_IMPORTANCE
 from pentad.shared.memory.increments import Learned, learned_count, learned_from
@@ -38,6 +40,7 @@ class Learning:
         """Make the handler. ``facts``: also write what people state; not where a model is asked for that, to avoid
         duplicates."""
         self._ended, self._graph, self._near, self._facts = ended, graph, near, facts
+        self._written = GroupedCalls(self._write_graphs, _WRITES_PER_CALL, weight=_size_of, refusal=MemoryRefusedError)
         self._learned: RecentTasks[Learned] = RecentTasks(_MOST_LEARNED)
         """The part of each task that is in the graph; none of a task that is being handled, or failed last."""
 
@@ -106,12 +109,26 @@ class Learning:
         return await asyncio.to_thread(task_graph, task, before, known, facts=self._facts)
 
     async def _put(self, graph: TaskGraph) -> None:
-        for begin in range(0, len(graph.nodes), _WRITES_PER_CALL):
-            await self._graph.upsert_nodes(graph.nodes[begin : begin + _WRITES_PER_CALL])
-        for begin in range(0, len(graph.edges), _WRITES_PER_CALL):
-            await self._graph.upsert_edges(graph.edges[begin : begin + _WRITES_PER_CALL])
+        """Write what a task adds to the graph, a part at a time, together with what other tasks add."""
+        for part in _parts_of(graph):
+            await self._written.call(part)
         metrics.learned.labels("node").inc(len(graph.nodes))
         metrics.learned.labels("edge").inc(len(graph.edges))
+
+    async def _write_graphs(self, graphs: Sequence[TaskGraph]) -> list[None]:
+        """Write what several tasks add, all nodes before the edges between them."""
+        nodes: dict[str, list[MemoryNode]] = {}
+        edges: dict[str, list[MemoryEdge]] = {}
+        for graph in graphs:
+            for node in graph.nodes:
+                nodes.setdefault(node.owner.tenant, []).append(node)
+            for edge in graph.edges:
+                edges.setdefault(edge.owner.tenant, []).append(edge)
+        for theirs in nodes.values():
+            await self._graph.upsert_nodes(theirs)
+        for between in edges.values():
+            await self._graph.upsert_edges(between)
+        return [None] * len(graphs)
 
     async def _find_facts(self, keys: TaskKeys, said: EndedTask, graph: TaskGraph) -> None:
         """Write points of facts that matter enough: names and tasks are found by what was said."""
@@ -123,6 +140,21 @@ class Learning:
             there = await consolidate(self._graph, owner, written)
             entered = [node for node in there if node.importance >= SEARCHED_IMPORTANCE]
             await self._near.write_points(keys, said.session, entered)
+
+
+def _parts_of(graph: TaskGraph) -> Iterator[TaskGraph]:
+    """Yield a graph in parts that can be written at once, nodes before the edges between them."""
+    if _size_of(graph) <= _WRITES_PER_CALL:
+        yield graph
+        return
+    for begin in range(0, len(graph.nodes), _WRITES_PER_CALL):
+        yield TaskGraph(graph.nodes[begin : begin + _WRITES_PER_CALL], [])
+    for begin in range(0, len(graph.edges), _WRITES_PER_CALL):
+        yield TaskGraph([], graph.edges[begin : begin + _WRITES_PER_CALL])
+
+
+def _size_of(graph: TaskGraph) -> int:
+    return len(graph.nodes) + len(graph.edges)
 
 
 def _needs_rewrite(task: ReadTask | None, written: ReadTask) -> bool:

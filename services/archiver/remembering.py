@@ -12,7 +12,8 @@ from pentad.shared import metrics
 from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.vectors import Requester
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
-from pentad.shared.event_loop import TimeSlices
+from pentad.shared.event_loop import GroupedCalls, TimeSlices
+from pentad.shared.immutable import immutable
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.forgotten import FORGOTTEN, prepare_forgotten
 from pentad.shared.memory.increments import FirstWritten, Unwritten, marked_point, new_points, unwritten
@@ -113,14 +114,14 @@ class Remembering:
                 await self._memory.forget_user(keys.tenant, user, at, [keys.task])
 
 
-_LARGE_SEGMENTS = 256
+_LARGE_SEGMENTS = 64
 """Segments to embed from which on only one such task is in progress: their vectors take some 10 KB each."""
 _COMPARE_INLINE_SEGMENTS = 1024
 """Segments of a task that are compared in the event loop, at 1 us each; more in a thread."""
 _POINTS_PER_SLICE = 8
 """Points that are made without a pause, at 0.1 ms each."""
 _POINTS_PER_WRITE = 64
-"""Points that are written at once."""
+"""Points that are written at once, of one task or of several: searches wait for as long as that takes."""
 _START_REQUESTER = Requester(0, "default", "memory", cause="start")
 
 
@@ -135,6 +136,8 @@ class TaskWriter:
         """Collection of the model that answered last."""
         self._large = asyncio.Lock()
         self._pieces = TimeSlices(_POINTS_PER_SLICE)
+        self._stored = GroupedCalls(self._get, MOST_POINTS, weight=_ids_of, refusal=MemoryRefusedError)
+        self._written = GroupedCalls(self._upsert, _POINTS_PER_WRITE, weight=_points_of, refusal=MemoryRefusedError)
 
     async def prepare(self) -> str:
         """Make the collection of the embedding model, which can be searched while it is empty; return its name."""
@@ -170,12 +173,32 @@ class TaskWriter:
 
     async def _kept(self, collection: str, task: CutTask) -> dict[str, Payload]:
         """Return the payloads in the store of the points that stand for the task."""
-        ids, owner = [part_id(task, part) for part in parts_of(task)], Owner(task.tenant)
+        ids = [part_id(task, part) for part in parts_of(task)]
         found: dict[str, Payload] = {}
         for begin in range(0, len(ids), MOST_POINTS):
-            asked = Selection(owner, Whose.ALL, ids=tuple(ids[begin : begin + MOST_POINTS]))
-            found |= {point.id: point.payload for point in await self._vectors.get(collection, asked)}
+            asked = _Asked(collection, task.tenant, tuple(ids[begin : begin + MOST_POINTS]))
+            found |= await self._stored.call(asked)
         return found
+
+    async def _get(self, asked: Sequence["_Asked"]) -> list[dict[str, Payload]]:
+        """Return the payloads, by id, of points that are in the store: at least those that are asked for."""
+        wanted: dict[tuple[str, str], list[str]] = {}
+        for each in asked:
+            wanted.setdefault((each.collection, each.tenant), []).extend(each.ids)
+        found: dict[tuple[str, str], dict[str, Payload]] = {}
+        for (collection, tenant), ids in wanted.items():
+            chosen = Selection(Owner(tenant), Whose.ALL, ids=tuple(ids))
+            found[collection, tenant] = {p.id: p.payload for p in await self._vectors.get(collection, chosen)}
+        return [found[each.collection, each.tenant] for each in asked]
+
+    async def _upsert(self, given: Sequence[tuple[str, Sequence[Point]]]) -> list[None]:
+        """Write points. ``given``: a collection, and points for it."""
+        of_collections: dict[str, list[Point]] = {}
+        for collection, points in given:
+            of_collections.setdefault(collection, []).extend(points)
+        for collection, together in of_collections.items():
+            await self._vectors.upsert(collection, together)
+        return [None] * len(given)
 
     async def _write_new(
         self, said: EndedTask, task: CutTask, new: Sequence[Unwritten], collection: str, requester: Requester
@@ -187,7 +210,7 @@ class TaskWriter:
             await self._tenants.writing(said.tenant)
         making, written = _new_points(task, new, vectors), 0
         while points := await self._made(making):
-            await self._vectors.upsert(collection, points)
+            await self._written.call((collection, points))
             written += len(points)
         metrics.remembered.labels().inc(written - len(new))
 
@@ -233,6 +256,23 @@ class TaskWriter:
             self._prepared.add(collection)
         self._collection = collection
         return collection, found.vectors
+
+
+@immutable
+class _Asked:
+    """Points of one task that are asked for."""
+
+    collection: str
+    tenant: str
+    ids: tuple[str, ...]
+
+
+def _ids_of(asked: _Asked) -> int:
+    return len(asked.ids)
+
+
+def _points_of(given: tuple[str, Sequence[Point]]) -> int:
+    return len(given[1])
 
 
 def _new_points(task: CutTask, new: Sequence[Unwritten], vectors: Mapping[int, Sequence[float]]) -> Iterator[Point]:

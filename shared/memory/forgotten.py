@@ -36,16 +36,24 @@ async def forgotten_of(vectors: Vectors, tenant: str, task: str) -> frozenset[st
 
     Raises ``MemoryOutageError``.
     """
-    selection = Selection(Owner(tenant), Whose.ALL, tasks=(task,))
-    found, cursor = set[str](), None
+    return (await forgotten_of_tasks(vectors, tenant, [task]))[task]
+
+
+async def forgotten_of_tasks(vectors: Vectors, tenant: str, tasks: Sequence[str]) -> dict[str, frozenset[str]]:
+    """Return, for each of a tenant's tasks, what `forgotten_of` returns."""
+    selection = Selection(Owner(tenant), Whose.ALL, tasks=tuple(tasks))
+    found: dict[str, set[str]] = {task: set() for task in tasks}
+    cursor = None
     while True:
         try:
             page = await vectors.scroll(FORGOTTEN, selection, MOST_HITS, cursor)
         except MemoryRefusedError:  # nobody has forgotten anything
-            return frozenset()
-        found |= {point.payload.anchor for point in page.points}
+            break
+        for point in page.points:
+            found[point.payload.task].add(point.payload.anchor)
         if (cursor := page.next) is None:
-            return frozenset(found)
+            break
+    return {task: frozenset(ids) for task, ids in found.items()}
 
 
 async def forgot(vectors: Vectors, owner: Owner, segment: str) -> bool:

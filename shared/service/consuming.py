@@ -37,27 +37,37 @@ class ConsumingService:
         self.background = Background()
         self._kept_short: list[tuple[Stream, str]] = []
 
-    def serve(self, stream: Stream, shard: int, handler: Handler, slots: int | Slots, **parts: str) -> Consumer:
+    def serve(
+        self, stream: Stream, shard: int, handler: Handler, slots: int | Slots, gather_s: float = 0.0, **parts: str
+    ) -> Consumer:
         """A consumer of one stream of one shard; it begins to read at the start.
 
-        ``slots``: how many entries are handled at once, or what several consumers share. ``parts``: see `Stream.key`.
+        ``slots``: how many entries are handled at once, or what several consumers share. ``gather_s``: see `Consumer`.
+        ``parts``: see `Stream.key`.
         """
         key = stream.key(shard, **parts)
         lease_ms = self.settings.lease_ms
-        consumer = Consumer(self.store, stream, key, shard, self.consumer_name, handler, slots, lease_ms)
+        consumer = Consumer(self.store, stream, key, shard, self.consumer_name, handler, slots, lease_ms, gather_s)
         self.consumers.append(consumer)
         return consumer
 
     def serve_entries(
-        self, stream: Stream, work: Callable[[Entry], Awaitable[None]], slots: int, *, gives_up: bool = True
+        self,
+        stream: Stream,
+        work: Callable[[Entry], Awaitable[None]],
+        slots: int,
+        *,
+        gives_up: bool = True,
+        gather_s: float = 0.0,
     ) -> None:
         """Run a function for each entry of every shard, so many at once in each.
 
-        ``gives_up``: what goes on failing becomes a dead letter; else it is tried until it is done.
+        ``gives_up``: what goes on failing becomes a dead letter; else it is tried until it is done. ``gather_s``: see
+        `Consumer`.
         """
         for shard in self.shards:
             handler = EntryHandler(self.store, work, self.settings.pentad_max_attempts if gives_up else None)
-            handler.consumer = self.serve(stream, shard, handler, slots)
+            handler.consumer = self.serve(stream, shard, handler, slots, gather_s)
             self._entry_handlers.append(handler)
 
     async def begin(self, consumer: Consumer, *loops: Coroutine[Any, Any, None]) -> None:

@@ -46,8 +46,12 @@ class Consumer:
         handler: Handler,
         slots: int | Slots,
         lease_ms: int,
+        gather_s: float = 0.0,
     ) -> None:
-        """``slots``: how many entries are handled at once here, or the places for those of several consumers."""
+        """``slots``: how many entries are handled at once here, or the places for those of several consumers.
+
+        ``gather_s``: seconds for which entries are left in the stream after others were read, to be handled together.
+        """
         assert stream.group is not None
         self.store, self.stream, self.key, self.shard = store, stream, key, shard
         self.group, self.consumer, self.handler = stream.group, consumer, handler
@@ -58,7 +62,7 @@ class Consumer:
         """Entries to be acknowledged, by the connection on which they were handled."""
         self._acker: asyncio.Task[None] | None = None
         where = (key, self.group, consumer)
-        self.intake = Intake(store, where, self._slots, lease_ms, self._begin, handler.breaker)
+        self.intake = Intake(store, where, self._slots, lease_ms, self._begin, handler.breaker, gather_s)
         self._broker = make_broker(store, self.intake)
         self._subscriber: Any = subscribe(self._broker, key, self.group, consumer, self._fresh)
         self._tasks: list[asyncio.Task[None]] = []

@@ -114,7 +114,10 @@ class Intake:
         lease_ms: int,
         begin: Callable[[Entry], bool],
         breaker: Breaker,
+        gather_s: float = 0.0,
     ) -> None:
+        """``gather_s``: seconds without a read after one that found entries, so that the next finds many."""
+        self._gather_s, self._found = gather_s, False
         self._store, self._slots, self._lease_ms = store, slots, lease_ms
         self._key, self._group, self._consumer = where
         self._begin, self._breaker = begin, breaker
@@ -148,6 +151,8 @@ class Intake:
         self.give_back()
         if self._breaker.open:
             await asyncio.sleep(PROBE_S)
+        elif self._gather_s and self._found and not self._more:
+            await asyncio.sleep(self._gather_s)
         self.held = await self._slots.acquire(1 if self._breaker.open else _MAX_ENTRIES_PER_READ)
         try:
             if asyncio.get_running_loop().time() >= self._reclaim_at and not self._in_trouble:
@@ -181,7 +186,8 @@ class Intake:
         who: list[Word] = ["XREADGROUP", "GROUP", self._group, self._consumer, "COUNT", self.held, *wait]
         reply = await ask(*who, "STREAMS", self._key, ">")
         found: Sequence[Any] = reply or ()
-        self._more = bool(found) and len(found[0][1]) == self.held
+        self._found = bool(found)
+        self._more = self._found and len(found[0][1]) == self.held
         if self._in_trouble:
             self._in_trouble = False
             self._reclaim_at = asyncio.get_running_loop().time() + self._lease_ms / 1000

@@ -4,6 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 
+class KilledError(BaseException):
+    """Stands for the end of the process: nothing that handles errors takes notice of it."""
+
+
 class Dying:
     """Dies at its n-th write: before it, or after it and before anybody is told."""
 
@@ -15,7 +19,7 @@ class Dying:
         """A write, or the end."""
         self.left -= 1
         if self.left == 0 and not self.after:
-            raise KeyboardInterrupt
+            raise KilledError
         await write()
         if self.left == 0:
-            raise KeyboardInterrupt
+            raise KilledError

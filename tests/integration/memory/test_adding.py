@@ -15,6 +15,7 @@ from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.points import Dense, Hit, KeptPoint, Point, collection_name
 from pentad.shared.vectors.selection import DenseQuery, Selection, Whose
 from tests.integration.memory.breaking import Breaking
+from tests.integration.memory.dying import KilledError
 from tests.integration.memory.remembered import TASK, end, everything, exclude, remembering, woken
 from tests.support.remembering import COLLECTION
 
@@ -96,7 +97,7 @@ async def test_killed_at_each_write_of_a_later_end_the_next_leaves_what_an_undis
         await exclude(store, 1)
         undisturbed = undisturbed or await at_once(store, tmp_path)
         vectors.left, vectors.after = at, after
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KilledError):
             await remembering(store, tmp_path, vectors).handle(woken())
         await remembering(store, tmp_path, vectors).handle(woken(redelivered=redelivered))
         assert await exported(vectors) == undisturbed
@@ -126,7 +127,7 @@ async def test_a_failed_writing_is_made_again_whole(store: Store, tmp_path: Path
         await handler.handle(woken())
     vectors.left = 1
     await end(store, THEN)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KilledError):
         await handler.handle(woken())
     embedder.embedded = 0
     await handler.handle(woken())

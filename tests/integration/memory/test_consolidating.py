@@ -14,6 +14,7 @@ from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.facts import SEARCHED_IMPORTANCE
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
+from tests.integration.memory.dying import KilledError
 from tests.integration.memory.learned import DyingGraph, learning, told
 from tests.integration.memory.remembered import AT, everything
 from tests.support.graph_export import exported
@@ -79,7 +80,7 @@ async def test_killed_at_each_write_a_redelivery_leaves_what_an_undisturbed_run_
         graph.left, graph.after = left, after
         try:
             await learning(store, tmp_path, graph, vectors).handle(told(TASKS[2]))
-        except KeyboardInterrupt:
+        except KilledError:
             await learning(store, tmp_path, graph, vectors).handle(told(TASKS[2], redelivered=True))
         left_over = await exported(graph, "acme"), await found(vectors), left - graph.left
         await graph.aclose()

@@ -34,7 +34,7 @@ from pentad.shared.store.store import Argument, Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.points import Point
 from pentad.shared.work.entry import Entry
-from tests.integration.memory.dying import Dying
+from tests.integration.memory.dying import Dying, KilledError
 from tests.integration.memory.remembered import TASK, end, everything
 from tests.support.graph_export import exported
 from tests.support.models.model_server import ScriptedModel
@@ -180,7 +180,7 @@ async def test_killed_at_each_write_a_redelivery_asks_nobody_again_and_leaves_th
         async with answering(ANSWER, other) as (server, chat):
             try:
                 await stores.extracting(chat).handle(asked())
-            except KeyboardInterrupt:
+            except KilledError:
                 await stores.extracting(chat).handle(asked())
         export, asks, writes = await stores.export(), len(server.seen.chats), left - stores.dying.left
         await stores.aclose()
@@ -214,7 +214,7 @@ async def test_killed_at_each_write_of_a_correction_a_redelivery_leaves_the_same
         async with answering({"nodes": [new], "edges": [against]}) as (_, chat):
             try:
                 await stores.extracting(chat).handle(asked())
-            except KeyboardInterrupt:
+            except KilledError:
                 await stores.extracting(chat).handle(asked())
         export, writes = await stores.export(), left - stores.dying.left
         await stores.aclose()
@@ -346,7 +346,7 @@ async def test_what_was_written_behind_an_erasure_goes_with_the_redelivery_of_wh
     await stores.archive()
     stores.dying.left, stores.dying.after = at, True
     async with answering(ANSWER) as (_, chat):
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KilledError):
             await stores.extracting(chat).handle(asked())
         args: list[Argument] = ["0-0", "", 60, "", "", TASK.tenant]
         await stores.store.run("erase_mark", [TASK.erased, ERASE.key(0), TASK.wake], args)

@@ -9,6 +9,7 @@ from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode, NodeKind
 from pentad.shared.graph.merging import node_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.store.store import Store
+from tests.integration.memory.dying import KilledError
 from tests.integration.memory.learned import ADA, MORE, TRIP, DyingGraph, Slow, learning, names, reading, told
 from tests.integration.memory.remembered import TASK, end, exclude
 from tests.support.graph_export import exported
@@ -84,7 +85,7 @@ async def test_killed_at_each_write_a_redelivery_leaves_what_an_undisturbed_run_
     for at in range(1, writes + 1):
         there = DyingGraph(tmp_path / f"killed-{at}.db")
         there.left, there.after = at, after
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KilledError):
             await learning(store, tmp_path, there).handle(told())
         await learning(store, tmp_path, there).handle(told())
         assert await exported(there, "acme") == undisturbed
@@ -105,7 +106,7 @@ async def test_failing_at_each_write_of_each_end_the_next_end_leaves_what_an_und
             await end(store, said)
             try:
                 await handler.handle(told())
-            except KeyboardInterrupt:
+            except KilledError:
                 handler = learning(store, tmp_path, graph) if at % 2 else handler
         await handler.handle(told())
         assert await exported(graph, "acme") == await at_once(store, tmp_path / f"{at}-{after}")

@@ -24,6 +24,7 @@ from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.points import Point
 from pentad.shared.work.entry import Entry
 from tests.integration.memory.breaking import Breaking
+from tests.integration.memory.dying import KilledError
 from tests.integration.memory.remembered import TASK, end, everything, exclude, remembering, texts, woken
 
 CAT = [("user", "my cat is called Ada", "ada"), ("assistant", "What a fine name.", None)]
@@ -139,7 +140,7 @@ async def test_killed_at_each_write_a_redelivery_leaves_what_an_undisturbed_run_
     for at in range(1, writes + 1):
         there = Breaking(tmp_path / f"killed-{at}")
         there.left, there.after = at, after
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KilledError):
             await remembering(store, tmp_path, there).handle(woken())
         await remembering(store, tmp_path, there).handle(woken())
         assert await everything(there) == undisturbed

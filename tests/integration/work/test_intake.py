@@ -87,6 +87,29 @@ async def test_a_place_that_frees_up_is_used_at_once_by_whoever_has_one(store: S
         first.go.set()
 
 
+async def test_who_gathers_leaves_what_comes_behind_a_read_to_the_next_one_or_to_who_is_idle(store: Store) -> None:
+    done: dict[str, list[bytes]] = {"gathering": [], "idle": []}
+
+    def consumer(name: str, gather_s: float) -> Consumer:
+        async def work(entry: Entry) -> None:
+            done[name].append(entry.data)
+
+        return Consumer(store, ARCHIVE, KEY, 0, name, Plain(store, name, work), 8, 600_000, gather_s)
+
+    gathering, idle = consumer("gathering", 3600), consumer("idle", 0)
+    await gathering.start()
+    await add(store, "first")
+    await wait_until("the first, which waits for nobody", lambda: done["gathering"])
+    await add(store, "second")
+    await idle.start()
+    await wait_until("the second, by another", lambda: done["idle"])
+    await add(store, "third")
+    await wait_until("the third, by another", lambda: len(done["idle"]) == 2)
+    await asyncio.gather(gathering.stop_reading(), idle.stop_reading())
+    await asyncio.gather(gathering.drain(), idle.drain())
+    assert done == {"gathering": [b"first"], "idle": [b"second", b"third"]}
+
+
 @asynccontextmanager
 async def sharing(
     store: Store, places: int, work: Callable[[str], Busy], *streams: Stream

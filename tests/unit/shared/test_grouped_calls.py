@@ -1,0 +1,97 @@
+"""Calls that come together are made together: in order, each caller gets what is its own, and no refusal of another."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from pentad.shared.event_loop import GroupedCalls
+
+
+class RefusedItemError(Exception):
+    """Refuses an item."""
+
+
+class Calls:
+    """Doubles what it is given, and remembers what was given together."""
+
+    def __init__(self, most: int = 4) -> None:
+        self.made: list[list[int]] = []
+        self.under_way = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.fails: BaseException | None = None
+        self.grouped = GroupedCalls(self.together, most, refusal=RefusedItemError)
+
+    async def together(self, items: Sequence[int]) -> list[int]:
+        self.made.append([*items])
+        self.under_way += 1
+        assert self.under_way == 1, "one call at a time"
+        try:
+            await self.gate.wait()
+            if self.fails is not None:
+                raise self.fails
+            if any(item < 0 for item in items):
+                raise RefusedItemError(f"one of {items}")
+            return [2 * item for item in items]
+        finally:
+            self.under_way -= 1
+
+
+async def test_what_comes_in_one_turn_of_the_loop_is_one_call_and_what_comes_meanwhile_the_next() -> None:
+    calls = Calls()
+    calls.gate.clear()
+    first = [asyncio.create_task(calls.grouped.call(n)) for n in range(3)]
+    while not calls.made:
+        await asyncio.sleep(0)
+    later = [asyncio.create_task(calls.grouped.call(n)) for n in range(3, 9)]
+    await asyncio.sleep(0)
+    calls.gate.set()
+    assert await asyncio.gather(*first, *later) == [2 * n for n in range(9)]
+    assert calls.made == [[0, 1, 2], [3, 4, 5, 6], [7, 8]]
+
+
+async def test_an_item_that_weighs_more_than_a_call_may_is_a_call_alone() -> None:
+    made: list[list[int]] = []
+
+    async def together(items: Sequence[int]) -> Sequence[int]:
+        made.append([*items])
+        return items
+
+    grouped = GroupedCalls(together, 10, weight=lambda item: item, refusal=RefusedItemError)
+    assert await asyncio.gather(*(grouped.call(n) for n in (3, 99, 4, 6, 1))) == [3, 99, 4, 6, 1]
+    assert made == [[3], [99], [4, 6], [1]]
+
+
+async def test_only_those_are_refused_that_are_refused_alone() -> None:
+    calls = Calls()
+    found = await asyncio.gather(*(calls.grouped.call(n) for n in (1, -2, 3)), return_exceptions=True)
+    assert [found[0], str(found[1]), found[2]] == [2, "one of [-2]", 6]
+    assert calls.made == [[1, -2, 3], [1], [-2], [3]]
+
+
+async def test_another_error_is_everybodys_and_the_next_call_is_made_all_the_same() -> None:
+    calls = Calls()
+    calls.fails = OSError("away")
+    found = await asyncio.gather(*(calls.grouped.call(n) for n in (1, 2)), return_exceptions=True)
+    assert [str(each) for each in found] == ["away", "away"]
+    assert calls.made == [[1, 2]]
+    calls.fails = None
+    assert await calls.grouped.call(5) == 10
+
+
+async def test_for_a_caller_that_has_gone_no_call_is_made() -> None:
+    calls = Calls()
+    calls.gate.clear()
+    first = asyncio.create_task(calls.grouped.call(1))
+    while not calls.made:
+        await asyncio.sleep(0)
+    gone, stays = asyncio.create_task(calls.grouped.call(2)), asyncio.create_task(calls.grouped.call(3))
+    await asyncio.sleep(0)
+    gone.cancel()
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await gone
+    calls.gate.set()
+    assert await stays == 6
+    assert calls.made == [[1], [3]]
