@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         ToolResultEvent,
     )
     from pentad.contracts.records import Task
-    from pentad.contracts.runs import InstructionRun
+    from pentad.contracts.runs import InstructionRun, ToolRun
     from pentad.contracts.turns import TurnEnd
     from pentad.errors import (
         Busy,
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         NotFound,
         Refused,
         RunFailed,
+        ToolFailed,
         TurnFailed,
         Unreadable,
     )
@@ -83,8 +84,10 @@ _HOMES = {
     "Thinking": "pentad.contracts.events",
     "ToolCallEvent": "pentad.contracts.events",
     "ToolContext": "pentad.shared.plugins.context",
+    "ToolFailed": "pentad.errors",
     "ToolProgress": "pentad.contracts.events",
     "ToolResultEvent": "pentad.contracts.events",
+    "ToolRun": "pentad.contracts.runs",
     "Turn": "pentad.client.turns",
     "TurnEnd": "pentad.contracts.turns",
     "TurnFailed": "pentad.errors",
@@ -125,8 +128,10 @@ __all__ = [
     "Thinking",
     "ToolCallEvent",
     "ToolContext",
+    "ToolFailed",
     "ToolProgress",
     "ToolResultEvent",
+    "ToolRun",
     "Turn",
     "TurnEnd",
     "TurnFailed",

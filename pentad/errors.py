@@ -1,6 +1,6 @@
 """Errors of the client. Each text is one line that says what to do."""
 
-from pentad.contracts.runs import InstructionRun
+from pentad.contracts.runs import InstructionRun, ToolRun
 from pentad.contracts.turns import TurnEnd
 from pentad.shared.errors import PentadError
 
@@ -40,6 +40,15 @@ class RunFailed(ClientError):  # noqa: N818 - reads as what happened
         error = run.error
         why = f"{error.code}: {error.message}" if error is not None else f"its task is {run.status}"
         super().__init__(f"instruction {run.instruction} gave no answer: {why}")
+        self.run = run
+
+
+class ToolFailed(ClientError):  # noqa: N818 - reads as what happened
+    """A tool that was called outside a conversation has given no result. ``run`` says all that is known of it."""
+
+    def __init__(self, run: ToolRun) -> None:
+        why = f"{run.error.code}: {run.error.message}" if run.error is not None else f"its task is {run.status}"
+        super().__init__(f"tool {run.tool or ''} gave no result: {why}")
         self.run = run
 
 

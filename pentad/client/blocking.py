@@ -66,7 +66,7 @@ class _Waiting:
 class SyncAgent:
     """An ``Agent`` for programs without an event loop, used by ``with``. Made by ``connect_sync``.
 
-    ``inspection``, ``management`` and ``memory`` have the methods of the same names.
+    ``inspection``, ``management``, ``memory`` and ``tools`` have the methods of the same names.
 
     Not for use within a running event loop.
     """
@@ -76,6 +76,7 @@ class SyncAgent:
         self.inspection: Any = _Waiting(agent.inspection, loop)
         self.management: Any = _Waiting(agent.management, loop)
         self.memory: Any = _Waiting(agent.memory, loop)
+        self.tools: Any = _Waiting(agent.tools, loop)
 
     def __enter__(self) -> Self:
         return self

@@ -40,6 +40,8 @@ from pentad.services.gateway.tasks.queries import Queries
 from pentad.services.gateway.tasks.session_routes import SessionRoutes
 from pentad.services.gateway.tasks.task_list import TaskList, TasksByTime
 from pentad.services.gateway.tasks.task_routes import TaskRoutes
+from pentad.services.gateway.tasks.tool_calls import ToolCalls
+from pentad.services.gateway.tasks.tool_routes import ToolRoutes
 from pentad.services.gateway.tasks.turn_follower import TurnFollower
 from pentad.services.gateway.tasks.turn_stream import TurnStreams
 from pentad.services.gateway.tasks.websocket import Commands, WebSockets
@@ -71,7 +73,7 @@ _GRACE_S = 5
 _ASK_EVERY_S = 1.0
 _START_QUIETLY_S = 1.0
 ROUTE_GROUPS: tuple[type, ...] = (
-    *(MessageRoutes, SessionRoutes, TaskRoutes),
+    *(MessageRoutes, SessionRoutes, TaskRoutes, ToolRoutes),
     *(MemoryRoutes, ForgettingRoutes, UpkeepRoutes, KnowledgeRoutes, ErasureRoutes),
     *(ModelRoutes, InstructionRoutes, RunRoutes, DeadLetterRoutes, DocumentRoutes),
 )
@@ -131,6 +133,7 @@ class GatewayService:
             MessageRoutes(self._intake, turns, shards),
             SessionRoutes(queries, self._streams, self._tokens, shards),
             TaskRoutes(queries, tasks, control, moves, shards),
+            ToolRoutes(queries, ToolCalls(store, queries, self._intake, turns)),
             *self._memory_routes(queries, records),
             *self._operator_routes(queries, turns),
         )

@@ -4,7 +4,7 @@ from typing import Any
 
 Json = dict[str, Any]
 
-_EXTERNAL = ("session", "user")
+_EXTERNAL = ("session", "user", "call")
 """Parameters of paths that are ids of other systems, percent-encoded like every part of a path."""
 
 REFS = "#/components/schemas/{model}"
