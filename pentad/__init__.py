@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pentad.client.agent import Agent, connect
     from pentad.client.blocking import SyncAgent, connect_sync
     from pentad.client.turns import Turn
+    from pentad.contracts.commands import ModelCompletion
     from pentad.contracts.events import (
         ApprovalRequest,
         Content,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         ClientError,
         Conflict,
         GatewayUnreachable,
+        ModelCallFailed,
         NotAuthorized,
         NotFound,
         Refused,
@@ -69,6 +71,8 @@ _HOMES = {
     "MessageEvent": "pentad.contracts.events",
     "MessageMoved": "pentad.contracts.events",
     "MessageRouted": "pentad.contracts.events",
+    "ModelCallFailed": "pentad.errors",
+    "ModelCompletion": "pentad.contracts.commands",
     "NotAuthorized": "pentad.errors",
     "NotFound": "pentad.errors",
     "PentadError": "pentad.shared.errors",
@@ -113,6 +117,8 @@ __all__ = [
     "MessageEvent",
     "MessageMoved",
     "MessageRouted",
+    "ModelCallFailed",
+    "ModelCompletion",
     "NotAuthorized",
     "NotFound",
     "PentadError",

@@ -52,6 +52,14 @@ class ToolFailed(ClientError):  # noqa: N818 - reads as what happened
         self.run = run
 
 
+class ModelCallFailed(ClientError):  # noqa: N818 - reads as what happened
+    """A model that was asked outside a conversation gave no answer. ``retry_after``: seconds, where it is known."""
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
 class TurnFailed(ClientError):  # noqa: N818 - reads as what happened
     """The turn ended without an answer. ``end``: how, and why."""
 

@@ -1,16 +1,21 @@
 """Calls outside a conversation: of tools, durably, and of models."""
 
+from __future__ import annotations
+
 import asyncio
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Literal, overload
 from uuid import uuid4
 
 from pentad.client.feed import backoff
 from pentad.client.gateway import Rest
 from pentad.client.inspection import path_of
+from pentad.contracts.commands import ModelCompletion
+from pentad.contracts.envelope import Contract
 from pentad.contracts.runs import ToolRun
-from pentad.errors import Busy, GatewayUnreachable, ToolFailed
+from pentad.errors import Busy, GatewayUnreachable, ModelCallFailed, ToolFailed
 
 _WAIT_S = 20.0
 """Seconds that one request waits for the end: less than requests may last."""
@@ -103,6 +108,105 @@ class Tools:
                 told = error.retry_after if isinstance(error, Busy) else None
                 await asyncio.sleep(min(backoff(failures) if told is None else told, self._patience_s))
                 failures += 1
+
+
+class CompletionChunk(Contract):
+    """A piece of a model's answer as it comes; the last piece has the whole answer."""
+
+    content: str = ""
+    thinking: str = ""
+    completion: ModelCompletion | None = None
+    """The whole answer; absent until it has ended."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the answer has ended."""
+        return self.completion is not None
+
+
+_MODEL_S = 120.0
+"""Seconds that a model call may take, where the caller names none."""
+_SLACK_S = 10.0
+"""Seconds that a gateway has to tell that the time is up."""
+
+
+class Models:
+    """Asks models outside a conversation. Nothing of it is kept. Everything raises ``ClientError``."""
+
+    def __init__(self, rest: Rest) -> None:
+        self._rest = rest
+
+    @overload
+    def complete(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        model: str = ...,
+        tools: Sequence[str | Mapping[str, Any]] = ...,
+        temperature: float | None = ...,
+        max_tokens: int | None = ...,
+        stream: Literal[False] = ...,
+        timeout: float = ...,
+    ) -> Coroutine[Any, Any, ModelCompletion]: ...
+
+    @overload
+    def complete(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        model: str = ...,
+        tools: Sequence[str | Mapping[str, Any]] = ...,
+        temperature: float | None = ...,
+        max_tokens: int | None = ...,
+        stream: Literal[True],
+        timeout: float = ...,
+    ) -> AsyncGenerator[CompletionChunk, None]: ...
+
+    def complete(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        model: str = "default",
+        tools: Sequence[str | Mapping[str, Any]] = (),
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        stream: bool = False,
+        timeout: float = _MODEL_S,
+    ) -> Coroutine[Any, Any, ModelCompletion] | AsyncGenerator[CompletionChunk, None]:
+        """Ask a model once: ``await`` gives its whole answer, with ``stream`` ``async for`` its text as it comes.
+
+        ``messages`` are in OpenAI chat form. ``tools``, in OpenAI form or names of registered ones, are offered and not
+        run: the answer has ``tool_calls``. The call is not durable: it ends with its connection, and after a failure it
+        may be made again. Raises ``ModelCallFailed`` when the model gave no answer, ``NotFound`` for an unknown model,
+        ``Refused`` for what is no conversation.
+        """
+        asked = {"temperature": temperature, "max_tokens": max_tokens, "tools": [*tools] or None}
+        body: dict[str, Any] = {"messages": [dict(message) for message in messages], "timeout": timeout}
+        body |= {name: value for name, value in asked.items() if value is not None}
+        path = path_of("models", model, "complete")
+        return self._streamed(path, body) if stream else self._whole(path, body, timeout)
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return one vector per text, in order: 256 texts and 1 MiB at most. The model is the configured one."""
+        found = await self._rest.call("POST", path_of("embeddings"), body={"texts": [*texts]})
+        vectors: list[list[float]] = found["vectors"]
+        return vectors
+
+    async def _whole(self, path: str, body: Mapping[str, Any], timeout_s: float) -> ModelCompletion:
+        found = await self._rest.call("POST", path, body=body, timeout_s=timeout_s + _SLACK_S)
+        return ModelCompletion.model_validate(found)
+
+    async def _streamed(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[CompletionChunk, None]:
+        async with aclosing(self._rest.events("POST", path, {**body, "stream": True})) as events:
+            async for kind, data in events:
+                if kind == "error":
+                    raise ModelCallFailed(str(data.get("detail") or "the model gave no answer"))
+                if kind == "completion":
+                    yield CompletionChunk(completion=ModelCompletion.model_validate(data))
+                    return
+                if kind == "delta":
+                    yield CompletionChunk.model_validate(data)
+        raise ModelCallFailed("the gateway ended the connection before the answer was whole: ask again")
 
 
 def _new_call_id() -> str:

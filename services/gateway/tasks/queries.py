@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Protocol
 
 from pydantic_core import from_json
@@ -10,6 +10,7 @@ from pydantic_core import from_json
 from pentad.contracts.events import call_of_args, message_ref
 from pentad.contracts.ids import LAST_MS, decoded_id, rfc3339, shard_in, shard_of
 from pentad.contracts.records import StepPrompt, StepRecord, Task, TaskRecord
+from pentad.contracts.tools import ToolSpec
 from pentad.services.gateway.domain.tool_call import is_call_session
 from pentad.services.gateway.edge.pages import IndexEntry, Page, newest_first
 from pentad.shared.actors.headers import pairs, read_session
@@ -232,6 +233,10 @@ class Queries:
     async def tool_names(self) -> set[str]:
         """Return the names of the tools that living workers have published."""
         return {*await TOOLS.read(self._store)}
+
+    async def tool_specs(self) -> Mapping[str, ToolSpec]:
+        """Return the tools that workers have published, by name."""
+        return await TOOLS.read(self._store)
 
     async def tools(self) -> list[dict[str, Any]]:
         """Return the tools that workers have published, by name, each with the time of the last report."""
