@@ -73,7 +73,7 @@ class ToolRun(Contract):
     """Status of the call's task. ``pending``: it waits for its place. ``completed`` has a result, ``failed`` an
     error."""
     result: str | None = None
-    """What the tool returned: a text as it is, anything else as JSON."""
+    """Result of the tool: a text as it is, anything else as JSON."""
     error: RunProblem | None = None
     """Why there is no result; ``outcome unknown`` in it says that the tool may have had its effect."""
     session_id: str

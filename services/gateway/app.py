@@ -34,6 +34,7 @@ from pentad.services.gateway.operator.model_routes import ModelRoutes
 from pentad.services.gateway.operator.models import ModelRegistry
 from pentad.services.gateway.operator.redrives import Redrives
 from pentad.services.gateway.tasks.control import Control
+from pentad.services.gateway.tasks.direct_calls import DirectCalls
 from pentad.services.gateway.tasks.eval_cases import EvalCases
 from pentad.services.gateway.tasks.message_intake import LossWatch, MessageIntake
 from pentad.services.gateway.tasks.message_moves import MessageMoves
@@ -42,7 +43,6 @@ from pentad.services.gateway.tasks.queries import Queries
 from pentad.services.gateway.tasks.session_routes import SessionRoutes
 from pentad.services.gateway.tasks.task_list import TaskList, TasksByTime
 from pentad.services.gateway.tasks.task_routes import TaskRoutes
-from pentad.services.gateway.tasks.tool_calls import ToolCalls
 from pentad.services.gateway.tasks.tool_routes import ToolRoutes
 from pentad.services.gateway.tasks.turn_follower import TurnFollower
 from pentad.services.gateway.tasks.turn_stream import TurnStreams
@@ -137,7 +137,7 @@ class GatewayService:
             MessageRoutes(self._intake, turns, shards),
             SessionRoutes(queries, self._streams, self._tokens, shards),
             TaskRoutes(queries, tasks, control, moves, shards),
-            ToolRoutes(queries, ToolCalls(store, queries, self._intake, turns)),
+            ToolRoutes(queries, DirectCalls(store, queries, self._intake, turns)),
             *self._memory_routes(queries, records),
             *self._operator_routes(queries, turns),
         )

@@ -93,7 +93,7 @@ class ModelCalls:
         async with pieces.sending:
             await cancel_all([*beside, *({asking} - done)])
         if asking in done:
-            content, thinking = pieces.take() if command.stream else ("", "")
+            content, thinking = pieces.collect() if command.stream else ("", "")
             # In an outage nobody is told: the caller's own limit ends its waiting, and a second answer helps nobody.
             with suppress(OutageError):
                 await self._reply(command, content=content, thinking=thinking, **_told(asking.result()))
@@ -123,7 +123,7 @@ class ModelCalls:
             await pieces.news.wait()
             await asyncio.sleep(self._coalesce_s)
             async with pieces.sending:
-                content, thinking = pieces.take()
+                content, thinking = pieces.collect()
                 pieces.told = True
                 with suppress(OutageError):  # the last reply has all of it
                     await self._reply(command, content=content, thinking=thinking)
@@ -167,7 +167,7 @@ class _Pieces:
         self._parts[kind].append(text)
         self.news.set()
 
-    def take(self) -> tuple[str, str]:
+    def collect(self) -> tuple[str, str]:
         """Return the text and the thoughts that have come since the last time."""
         content, thinking = "".join(self._parts["content"]), "".join(self._parts["thinking"])
         self._parts = {"content": [], "thinking": []}

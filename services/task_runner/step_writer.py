@@ -17,6 +17,7 @@ from pentad.contracts.events import (
     ToolResultEvent,
 )
 from pentad.contracts.ids import rfc3339
+from pentad.contracts.instructions import DIRECT_CALL
 from pentad.contracts.records import TranscriptMeta
 from pentad.contracts.tools import RECALLING_TOOLS, ToolOutcome
 from pentad.services.task_runner.domain.arrived import Arrived
@@ -35,7 +36,6 @@ from pentad.shared.actors.mail import ResultMail, SessionMessage, UserMail
 from pentad.shared.actors.session_header import fields_of_task, recent_field
 from pentad.shared.actors.transcript import entry, message_of
 from pentad.shared.immutable import immutable
-from pentad.shared.instructions.builtin import TOOL_CALL
 from pentad.shared.keys import TURNS_KEPT, SessionKeys, TaskKeys
 from pentad.shared.kinds import TimerKind
 from pentad.shared.models.ports import Usage
@@ -101,7 +101,7 @@ class StepWriter:
         """Whether the task has results too long for a prompt: they are stored whole, and prompts hold only a part."""
         self._events = CommitEvents(commit, self.session, rfc3339(self.clock()))
         self._redrives_left = bool(arrived.redrives)
-        self._is_call = task.instruction == TOOL_CALL.name
+        self._is_call = task.instruction == DIRECT_CALL
         """Whether the task is a tool call outside a conversation, of which nothing is remembered."""
 
     def begin(self, early: Iterable[Timer], now: int) -> None:

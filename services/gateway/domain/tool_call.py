@@ -85,7 +85,7 @@ def is_call_session(session: str) -> bool:
     return session.startswith(_SESSION_PREFIX)
 
 
-def tool_named_in(content: str) -> str | None:
+def tool_of_message(content: str) -> str | None:
     """Return the tool that a call's message names; None for another message."""
     try:
         named = from_json(content)
@@ -104,10 +104,10 @@ def made_call(messages: Sequence[Mapping[str, Any]]) -> str | None:
     return None
 
 
-def not_routed(call_id: str, problem: RunProblem | None = None) -> ToolRun:
+def not_routed(call_id: str, tool: str | None = None, problem: RunProblem | None = None) -> ToolRun:
     """Return the state of a call without a task. ``problem``: why it will never have one."""
     status: TaskStatus = "pending" if problem is None else "failed"
-    return ToolRun(call_id=call_id, status=status, error=problem, session_id=session_of_call(call_id))
+    return ToolRun(call_id=call_id, tool=tool, status=status, error=problem, session_id=session_of_call(call_id))
 
 
 def run_of_task(call_id: str, tool: str | None, task: Task, tool_call_id: str | None, result: str | None) -> ToolRun:

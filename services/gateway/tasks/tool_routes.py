@@ -8,8 +8,8 @@ from pentad.services.gateway.edge.http import answer, read_asked, tenant_of, wai
 from pentad.services.gateway.edge.operations import operation
 from pentad.services.gateway.edge.problems import missing
 from pentad.services.gateway.edge.schemas import ANY_OBJECT, TEXT, gives, json_body, object_of, page, path, query, ref
+from pentad.services.gateway.tasks.direct_calls import DirectCalls
 from pentad.services.gateway.tasks.queries import Queries
-from pentad.services.gateway.tasks.tool_calls import ToolCalls
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -45,7 +45,7 @@ _MOST_NAMED = 20
 class ToolRoutes:
     """Routes of the tools that workers have published."""
 
-    def __init__(self, queries: Queries, calls: ToolCalls) -> None:
+    def __init__(self, queries: Queries, calls: DirectCalls) -> None:
         self._queries, self._calls = queries, calls
 
     @operation("GET", "/v1/tools", "Tools that workers have published", _200=gives("", page(_TOOL)))

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
-from pentad.contracts.instructions import Instruction
+from pentad.contracts.instructions import DIRECT_CALL, Instruction
 from pentad.services.task_runner.domain.after_answer import (
     CallFailed,
     CallTools,
@@ -25,7 +25,6 @@ from pentad.services.task_runner.domain.after_answer import (
 )
 from pentad.shared.actors.mail import CallRequest
 from pentad.shared.immutable import immutable
-from pentad.shared.instructions.builtin import TOOL_CALL
 from pentad.shared.models.ports import ModelAnswer, ToolCallDraft
 
 
@@ -116,7 +115,7 @@ def _asked_call(content: Any, turn: Rules) -> CallTools | CallFailed:
         asked = CallRequest.model_validate_json(content or "")
     except ValidationError:
         form = '{"tool": NAME, "args": {...}}'
-        return CallFailed(f"a message to the instruction {TOOL_CALL.name} is JSON that names one call: {form}")
+        return CallFailed(f"a message to the instruction {DIRECT_CALL} is JSON that names one call: {form}")
     draft = ToolCallDraft(asked.tool, to_json(asked.args).decode())
     return CallTools((planned_call(draft, turn),))
 
@@ -127,4 +126,4 @@ _TOOL_CALLER = ToolCaller()
 
 def strategy_of(instruction: Instruction) -> Strategy:
     """How tasks of this instruction work."""
-    return _TOOL_CALLER if instruction.name == TOOL_CALL.name else _EXECUTOR
+    return _TOOL_CALLER if instruction.name == DIRECT_CALL else _EXECUTOR

@@ -7,6 +7,7 @@ from secrets import token_hex
 
 from pentad.contracts.commands import NEW_TASK, InboundMessage
 from pentad.contracts.ids import rfc3339
+from pentad.contracts.instructions import DIRECT_CALL
 from pentad.contracts.runs import RunProblem, ToolRun
 from pentad.services.gateway.domain.tool_call import (
     CallAsked,
@@ -14,14 +15,13 @@ from pentad.services.gateway.domain.tool_call import (
     not_routed,
     run_of_task,
     session_of_call,
-    tool_named_in,
+    tool_of_message,
 )
 from pentad.services.gateway.domain.waited_turn import WaitedTurn
 from pentad.services.gateway.edge.problems import missing
 from pentad.services.gateway.tasks.message_intake import MessageIntake
 from pentad.services.gateway.tasks.queries import Queries
 from pentad.services.gateway.tasks.turn_follower import TurnFollower
-from pentad.shared.instructions.builtin import TOOL_CALL
 from pentad.shared.keys import SessionKeys
 from pentad.shared.store.store import Store
 
@@ -29,7 +29,7 @@ _LOOK_S = 0.5
 """Seconds for which events are read of a call that has no task: they say whether it was refused."""
 
 
-class ToolCalls:
+class DirectCalls:
     """Begins tool calls, and tells how far they are. Raises ``ProblemError``."""
 
     def __init__(self, store: Store, queries: Queries, intake: MessageIntake, turns: TurnFollower) -> None:
@@ -49,14 +49,14 @@ class ToolCalls:
             task_id=NEW_TASK,
             user_id=asked.user_id,
             tenant_id=tenant,
-            instruction=TOOL_CALL.name,
+            instruction=DIRECT_CALL,
             deadline=deadline,
         )
         if asked.wait_s > 0:
             return await self._state(keys, call_id, await self._turns.wait(message, keys, asked.wait_s))
         if not await self._intake.is_repeat(message, keys):
             await self._intake.accept(message, keys)
-            return not_routed(call_id)
+            return not_routed(call_id, tool_of_message(asked.content))
         return await self.state(tenant, call_id)
 
     async def state(self, tenant: str, call_id: str, wait_s: float = 0.0) -> ToolRun:
@@ -79,7 +79,7 @@ class ToolCalls:
         result = None
         if tool_call_id is not None and task.status == "completed":
             result = await self._queries.value(keys.tenant, task_id, tool_call_id)
-        return run_of_task(call_id, tool_named_in(str(asked[-1].get("content"))), task, tool_call_id, result)
+        return run_of_task(call_id, tool_of_message(str(asked[-1].get("content"))), task, tool_call_id, result)
 
     async def _without_task(self, keys: SessionKeys, call_id: str, turn: WaitedTurn | None) -> ToolRun:
         """Return the state of a call that no router has taken yet, or that was refused or lost."""
@@ -89,4 +89,4 @@ class ToolCalls:
             turn = await self._turns.follow(keys, call_id, _LOOK_S)
         if turn.end is None or turn.task_id is not None:
             return not_routed(call_id)
-        return not_routed(call_id, RunProblem(code=turn.end.outcome, message=turn.end.why))
+        return not_routed(call_id, problem=RunProblem(code=turn.end.outcome, message=turn.end.why))
