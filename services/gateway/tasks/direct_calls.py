@@ -20,13 +20,19 @@ from pentad.services.gateway.domain.tool_call import (
 from pentad.services.gateway.domain.waited_turn import WaitedTurn
 from pentad.services.gateway.edge.problems import missing
 from pentad.services.gateway.tasks.message_intake import MessageIntake
+from pentad.services.gateway.tasks.patience import persist
 from pentad.services.gateway.tasks.queries import Queries
 from pentad.services.gateway.tasks.turn_follower import TurnFollower
-from pentad.shared.keys import SessionKeys
+from pentad.shared.keys import DEDUP_TTL_S, SessionKeys, told
 from pentad.shared.store.store import Store
 
 _LOOK_S = 0.5
 """Seconds for which events are read of a call that has no task: they say whether it was refused."""
+
+
+def _asked_for(keys: SessionKeys) -> str:
+    """Return the key that says that a call was asked for: until a router has taken its message, nothing else does."""
+    return told(keys.shard, keys.tenant, keys.session, "asked:call")
 
 
 class DirectCalls:
@@ -52,6 +58,8 @@ class DirectCalls:
             instruction=DIRECT_CALL,
             deadline=deadline,
         )
+        mark = ("SET", _asked_for(keys), 1, "EX", DEDUP_TTL_S)
+        await persist(lambda: self._store.call(*mark))
         if asked.wait_s > 0:
             return await self._state(keys, call_id, await self._turns.wait(message, keys, asked.wait_s))
         if not await self._intake.is_repeat(message, keys):
@@ -84,7 +92,7 @@ class DirectCalls:
     async def _without_task(self, keys: SessionKeys, call_id: str, turn: WaitedTurn | None) -> ToolRun:
         """Return the state of a call that no router has taken yet, or that was refused or lost."""
         if turn is None:
-            if not await self._intake.was_accepted(keys, call_id):
+            if not await self._store.call("EXISTS", _asked_for(keys)):
                 raise missing("there is no such call: it was never asked for, or too long ago")
             turn = await self._turns.follow(keys, call_id, _LOOK_S)
         if turn.end is None or turn.task_id is not None:

@@ -98,10 +98,6 @@ class MessageIntake:
             raise ProblemError(409, another_message(accepted, sent), ErrorCode.BAD_MESSAGE)
         return accepted is not None
 
-    async def was_accepted(self, keys: SessionKeys, message_id: str) -> bool:
-        """Return whether a message with this id was accepted within the last day. Raises ``OutageError``."""
-        return await self._inbox.accepted_text(keys, message_id) is not None
-
     async def _full(self, keys: SessionKeys) -> str | None:
         """Return words for whose messages fill the limit, '' for those of all tenants; None while there is room."""
         backlog, share = self._inbox.backlog, self._tenant_share * self._limit
