@@ -11,7 +11,7 @@ from pentad.contracts.streams import INBOUND, MODEL_CALLS
 from pentad.contracts.tools import ToolSpec
 from pentad.shared.presence.published import TOOLS
 from pentad.shared.store.store import Store
-from tests.integration.gateway.conftest import running
+from tests.integration.gateway.conftest import NO_TLS, running
 from tests.integration.gateway.speaker import Speaker
 from tests.support.waiting import wait_until
 
@@ -97,12 +97,15 @@ async def test_hostile_bodies_are_refused(http: httpx2.AsyncClient, store: Store
 async def test_another_tenants_call_is_not_there(redis_url: str, store: Store, tmp_path: Any) -> None:
     await published(store)
     keys = {"pentad_api_keys": "ka:acme,kb:bell"}
-    async with running(redis_url, pentad_data_dir=tmp_path, **keys) as gateway:
-        async with httpx2.AsyncClient(base_url=gateway.address, verify=False, trust_env=False) as http:
-            ours, theirs = {"Authorization": "Bearer ka"}, {"Authorization": "Bearer kb"}
-            assert (await http.post("/v1/tools/echo/call", json={"call_id": "c"}, headers=ours)).status_code == 202
-            assert (await http.get("/v1/tools/calls/c", headers=theirs)).status_code == 404
-            assert (await http.get("/v1/tools/calls/c", headers=ours)).status_code == 202
+    async with (
+        running(redis_url, pentad_data_dir=tmp_path, **keys) as gateway,
+        httpx2.AsyncClient(base_url=gateway.address, verify=NO_TLS, trust_env=False) as http,
+    ):
+        ours, theirs = {"Authorization": "Bearer ka"}, {"Authorization": "Bearer kb"}
+        assert (await http.post("/v1/tools/echo/call", json={"call_id": "c"}, headers=ours)).status_code == 202
+        assert (await http.get("/v1/tools/calls/c", headers=theirs)).status_code == 404
+        waiting = await http.get("/v1/tools/calls/c", headers=ours)
+        assert (waiting.status_code, waiting.json()["status"]) == (202, "pending"), "no router has taken it yet"
 
 
 async def test_a_model_call_that_nobody_takes_ends_in_time_and_is_taken_back(
