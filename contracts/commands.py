@@ -136,6 +136,79 @@ class MemoryReply(Contract):
     """Whether the same call will always fail; if not, it may be tried again."""
 
 
+class ModelCallCommand(Contract):
+    """The command to ask a chat model once, outside a conversation; the answer goes to the caller's reply stream.
+
+    It is not durable: a caller that goes away ends the call, and a lost task-runner is told as a failure.
+    """
+
+    type: Literal["model_call_command"] = "model_call_command"
+    version: Literal[1] = 1
+    request_id: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{1,64}$")]
+    at: Timestamp
+    """Time of the request: RFC 3339."""
+    wait_ms: Annotated[int, Field(ge=1, le=600_000)]
+    """Milliseconds for which the caller waits; nobody reads an answer that comes later."""
+    tenant_id: Identifier
+    model: Identifier | None = None
+    """Id of the model; absent: the default model."""
+    messages: list[dict[str, Any]] = Field(min_length=1, max_length=1_000)
+    """Messages in OpenAI chat form, the system message first."""
+    tools: list[dict[str, Any]] | None = Field(default=None, max_length=128)
+    """Tools in OpenAI form, which the model may ask for; nobody runs them."""
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    max_tokens: int | None = Field(default=None, ge=1, le=10_000_000)
+    stream: bool = False
+    """Whether the caller wants the text as it comes."""
+    reply_to: Annotated[str, StringConstraints(max_length=128)]
+    """Key of the stream that takes the ``ModelCallReply``; it has a TTL."""
+
+
+class ModelCallUsage(Contract):
+    """Cost of one model call."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    usd: float = 0.0
+
+
+class ModelCompletion(Contract):
+    """The whole answer of a chat model."""
+
+    model: str
+    """Name of the model, as its server says it."""
+    model_id: str | None = None
+    """Id in the registry of the model that answered; absent for the model that the environment names."""
+    content: str
+    thinking: str = ""
+    tool_calls: list[dict[str, Any]] = Field(default_factory=list)
+    """Tool calls that the model asks for, in OpenAI form; their arguments are as the model wrote them."""
+    finish_reason: str
+    usage: ModelCallUsage = ModelCallUsage()
+
+
+class ModelCallReply(Contract):
+    """A piece of a model's answer, or its last reply: the whole answer, or the reason why there is none."""
+
+    type: Literal["model_call_reply"] = "model_call_reply"
+    version: Literal[1] = 1
+    request_id: str
+    content: str = ""
+    """Text of the answer that has come since the reply before."""
+    thinking: str = ""
+    completion: ModelCompletion | None = None
+    error: str | None = None
+    failure: Literal["refused", "misconfigured", "unavailable", "cut_off"] | None = None
+    """Kind of the failure. ``refused``: this request is never answered. ``unavailable``: another time it may be."""
+    retry_after: float | None = None
+    """Seconds after which a model that is ``unavailable`` may be asked again."""
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing follows."""
+        return self.completion is not None or self.error is not None
+
+
 class EraseCommand(Contract):
     """The command to erase all data of a task, a session or a user, up to the time that a mark beside its keys says."""
 
@@ -148,9 +221,25 @@ class EraseCommand(Contract):
 
 
 Command = Annotated[
-    WakeUp | ToolCallCommand | EmbedCommand | EmbedReply | MemoryRequest | MemoryReply | EraseCommand,
+    WakeUp
+    | ToolCallCommand
+    | EmbedCommand
+    | EmbedReply
+    | MemoryRequest
+    | MemoryReply
+    | ModelCallCommand
+    | ModelCallReply
+    | EraseCommand,
     Field(discriminator="type"),
 ]
 command_adapter: TypeAdapter[
-    WakeUp | ToolCallCommand | EmbedCommand | EmbedReply | MemoryRequest | MemoryReply | EraseCommand
+    WakeUp
+    | ToolCallCommand
+    | EmbedCommand
+    | EmbedReply
+    | MemoryRequest
+    | MemoryReply
+    | ModelCallCommand
+    | ModelCallReply
+    | EraseCommand
 ] = TypeAdapter(Command)

@@ -19,6 +19,8 @@ PLACEHOLDERS = ("goal", "session_id", "started_at", "tenant_id", "user_id")
 _PLACEHOLDER = re.compile(r"\{\{(\{\{ *[a-z_]+ *\}\})\}\}|\{\{ *([a-z_]+) *\}\}")
 """Pattern of a placeholder. The first group is one with doubled braces, which stands for itself; other braces are
 text."""
+DIRECT_CALL = "direct_call"
+"""Name of the instruction whose tasks make one tool call and ask no model: calls outside a conversation."""
 MAX_SCHEMA = 32_768
 """Bytes that the JSON schema of an output may have."""
 ToolName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]

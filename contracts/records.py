@@ -53,10 +53,10 @@ class TranscriptMeta(Contract):
     memory_session: str | None = None
     """Session that owns the memories of this turn: set on a message without a user, unless the whole tenant shares
     them."""
-    origin: Literal["repair", "context", "recalled"] | None = None
+    origin: Literal["repair", "context", "recalled", "call"] | None = None
     """Origin of a message that nobody sent to this task: ``repair`` asks again for an answer that did not fit,
-    ``context`` was said in the session before the task began, ``recalled`` quotes memories. No such message is
-    remembered again."""
+    ``context`` was said in the session before the task began, ``recalled`` quotes memories, ``call`` belongs to a
+    tool call outside a conversation. No such message is remembered again."""
     task_id: str | None = None
     """Id of the task to which a message of origin ``context`` was sent."""
     deadline: Timestamp | None = None

@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import Field
 
 from pentad.contracts.envelope import Contract
-from pentad.contracts.events import TaskUsage
+from pentad.contracts.events import TaskStatus, TaskUsage
 from pentad.contracts.turns import Outcome
 
 
@@ -60,3 +60,27 @@ class InstructionRun(Contract):
     def value(self) -> Any:
         """Data of a ``json`` instruction, text of another one."""
         return self.data if "data" in self.model_fields_set else self.content
+
+
+class ToolRun(Contract):
+    """One tool call outside a conversation, as far as it has come."""
+
+    call_id: str
+    """The caller's idempotency key: asked for again under it, the call runs once."""
+    tool: str | None = None
+    """Name of the tool; None while the call is not routed."""
+    status: TaskStatus
+    """Status of the call's task. ``pending``: it waits for its place. ``completed`` has a result, ``failed`` an
+    error."""
+    result: str | None = None
+    """Result of the tool: a text as it is, anything else as JSON."""
+    error: RunProblem | None = None
+    """Why there is no result; ``outcome unknown`` in it says that the tool may have had its effect."""
+    session_id: str
+    task_id: str | None = None
+    tool_call_id: str | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the call has its outcome."""
+        return self.status in ("completed", "failed", "cancelled")

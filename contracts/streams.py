@@ -17,6 +17,8 @@ from pentad.contracts.commands import (
     InboundMessage,
     MemoryReply,
     MemoryRequest,
+    ModelCallCommand,
+    ModelCallReply,
     ToolCallCommand,
     WakeUp,
 )
@@ -220,6 +222,28 @@ MEMORY_REPLY = Stream(
     None,
     "capped",
 )
+MODEL_CALLS = Stream(
+    "model-calls",
+    "pentad:{shard}:model-calls",
+    "Model calls outside a conversation, for any task-runner; unanswered ones are taken back.",
+    (ModelCallCommand,),
+    ("gateway",),
+    ("task-runner",),
+    "task-runner",
+    "dead",
+    "consumed",
+)
+MODEL_CALLS_REPLY = Stream(
+    "model-calls-reply",
+    "pentad:{shard}:model-calls:reply:{reply}",
+    "Answers to model calls for one caller; ends with its TTL.",
+    (ModelCallReply,),
+    ("task-runner",),
+    ("gateway",),
+    None,
+    None,
+    "capped",
+)
 ERASE = Stream(
     "erase",
     "pentad:{shard}:erase",
@@ -287,6 +311,8 @@ STREAMS: Mapping[str, Stream] = MappingProxyType(
             EXTRACT,
             MEMORY,
             MEMORY_REPLY,
+            MODEL_CALLS,
+            MODEL_CALLS_REPLY,
             ERASE,
             EVENTS,
             DEAD,
@@ -307,7 +333,7 @@ def split_key(key: str) -> tuple[int, str] | None:
 
 def queues_of(shard: int, tool_queues: tuple[str, ...]) -> list[tuple[Stream, str]]:
     """Return every work stream of a shard with its key: these are trimmed, watched and given consumer groups."""
-    work = (SESSION_WAKE, TASK_WAKE, EMBED, ARCHIVE, REMEMBER, LEARN, EXTRACT, MEMORY, ERASE)
+    work = (SESSION_WAKE, TASK_WAKE, EMBED, ARCHIVE, REMEMBER, LEARN, EXTRACT, MEMORY, MODEL_CALLS, ERASE)
     fixed = [(stream, stream.key(shard)) for stream in work]
     return fixed + [(TOOL_CALLS, TOOL_CALLS.key(shard, queue=queue)) for queue in tool_queues]
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pentad.client.agent import Agent, connect
     from pentad.client.blocking import SyncAgent, connect_sync
     from pentad.client.turns import Turn
+    from pentad.contracts.commands import ModelCompletion
     from pentad.contracts.events import (
         ApprovalRequest,
         Content,
@@ -34,17 +35,19 @@ if TYPE_CHECKING:
         ToolResultEvent,
     )
     from pentad.contracts.records import Task
-    from pentad.contracts.runs import InstructionRun
+    from pentad.contracts.runs import InstructionRun, ToolRun
     from pentad.contracts.turns import TurnEnd
     from pentad.errors import (
         Busy,
         ClientError,
         Conflict,
         GatewayUnreachable,
+        ModelCallFailed,
         NotAuthorized,
         NotFound,
         Refused,
         RunFailed,
+        ToolFailed,
         TurnFailed,
         Unreadable,
     )
@@ -68,6 +71,8 @@ _HOMES = {
     "MessageEvent": "pentad.contracts.events",
     "MessageMoved": "pentad.contracts.events",
     "MessageRouted": "pentad.contracts.events",
+    "ModelCallFailed": "pentad.errors",
+    "ModelCompletion": "pentad.contracts.commands",
     "NotAuthorized": "pentad.errors",
     "NotFound": "pentad.errors",
     "PentadError": "pentad.shared.errors",
@@ -83,8 +88,10 @@ _HOMES = {
     "Thinking": "pentad.contracts.events",
     "ToolCallEvent": "pentad.contracts.events",
     "ToolContext": "pentad.shared.plugins.context",
+    "ToolFailed": "pentad.errors",
     "ToolProgress": "pentad.contracts.events",
     "ToolResultEvent": "pentad.contracts.events",
+    "ToolRun": "pentad.contracts.runs",
     "Turn": "pentad.client.turns",
     "TurnEnd": "pentad.contracts.turns",
     "TurnFailed": "pentad.errors",
@@ -110,6 +117,8 @@ __all__ = [
     "MessageEvent",
     "MessageMoved",
     "MessageRouted",
+    "ModelCallFailed",
+    "ModelCompletion",
     "NotAuthorized",
     "NotFound",
     "PentadError",
@@ -125,8 +134,10 @@ __all__ = [
     "Thinking",
     "ToolCallEvent",
     "ToolContext",
+    "ToolFailed",
     "ToolProgress",
     "ToolResultEvent",
+    "ToolRun",
     "Turn",
     "TurnEnd",
     "TurnFailed",

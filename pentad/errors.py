@@ -1,6 +1,6 @@
 """Errors of the client. Each text is one line that says what to do."""
 
-from pentad.contracts.runs import InstructionRun
+from pentad.contracts.runs import InstructionRun, ToolRun
 from pentad.contracts.turns import TurnEnd
 from pentad.shared.errors import PentadError
 
@@ -41,6 +41,23 @@ class RunFailed(ClientError):  # noqa: N818 - reads as what happened
         why = f"{error.code}: {error.message}" if error is not None else f"its task is {run.status}"
         super().__init__(f"instruction {run.instruction} gave no answer: {why}")
         self.run = run
+
+
+class ToolFailed(ClientError):  # noqa: N818 - reads as what happened
+    """A tool that was called outside a conversation has given no result. ``run`` says all that is known of it."""
+
+    def __init__(self, run: ToolRun) -> None:
+        why = f"{run.error.code}: {run.error.message}" if run.error is not None else f"its task is {run.status}"
+        super().__init__(f"tool {run.tool or ''} gave no result: {why}")
+        self.run = run
+
+
+class ModelCallFailed(ClientError):  # noqa: N818 - reads as what happened
+    """A model that was asked outside a conversation gave no answer. ``retry_after``: seconds, where it is known."""
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class TurnFailed(ClientError):  # noqa: N818 - reads as what happened

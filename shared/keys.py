@@ -202,6 +202,11 @@ def undoable(tenant: str, anchor: str) -> str:
     return f"{UNDOABLE}{tenant}:{hashlib.sha256(anchor.encode()).hexdigest()[:32]}"
 
 
+def model_call_wanted(shard: int, request: str) -> str:
+    """Says that somebody waits for the answer to a model call outside a conversation; ends seconds after they left."""
+    return f"{tag(shard)}:wanted:{request}"
+
+
 def erased_user(shard: int, tenant: str, user: str) -> str:
     """Hash that says up to when an end user was erased; has a TTL. Sessions and tasks have one of their own."""
     return f"{tag(shard)}:user:{tenant}:{encoded_id(user)}:erased"

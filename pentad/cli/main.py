@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from pentad.contracts.commands import MAX_CONTENT
 from pentad.contracts.ids import EXTERNAL_ID_RULE, ID_RULE, is_external_id, is_identifier
+from pentad.contracts.plain_json import read_json
 from pentad.contracts.records import SHOWN_STATUSES
 from pentad.contracts.streams import SERVICES
 from pentad.shared.command_settings import adopt_env_file, command_settings
@@ -29,6 +30,7 @@ _COMMANDS = {
     "move": ("pentad.cli.tasks", "run_move"),
     "doctor": ("pentad.cli.doctor.command", "run"),
     "tools": ("pentad.cli.tools", "run"),
+    "tool": ("pentad.cli.tool", "run"),
     "inbound": ("pentad.cli.inbound", "run"),
     "records": ("pentad.cli.records", "run"),
     "models": ("pentad.cli.models", "run"),
@@ -120,6 +122,7 @@ def _add_clients(commands: Any) -> None:
     _add_send(commands)
     _add_tasks(commands)
     _json(_client(commands, "tools", "List the tools: what each takes and does, and whether a worker has it."))
+    _add_tool(commands)
     _json(_client(commands, "models", "List the models: which there are, and how each does."))
     _json(_client(commands, "instructions", "List the instructions: what can be run, and where each comes from."))
     _json(_client(commands, "doctor", "Say what is reachable, and what to do about what is not."))
@@ -148,6 +151,18 @@ def _add_send(commands: Any) -> None:
     send.add_argument("--instruction", metavar="NAME", type=_name, help="what is run: one of `pentad instructions`")
     send.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="wait no longer; what it runs goes on")
     _json(send, "print every event as a line of JSON")
+
+
+def _add_tool(commands: Any) -> None:
+    parser = _command(commands, "tool", "Call a tool outside a conversation, without a model.")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    call = _client(actions, "call", "Call a tool, wait for its end, print the result. It runs once.")
+    call.add_argument("name", metavar="NAME", help="the tool: one of `pentad tools`")
+    call.add_argument("args", metavar="JSON", nargs="?", type=_object, default={}, help='{"ARGUMENT": VALUE}')
+    _user(call, "for whom it is called")
+    call.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="give the call up after so long")
+    call.add_argument("--call-id", metavar="ID", type=_external, help="the same call again gives the same result")
+    _json(call)
 
 
 def _add_tasks(commands: Any) -> None:
@@ -283,6 +298,16 @@ def _text(value: str) -> str:
     if not 1 <= len(value) <= MAX_CONTENT:
         raise argparse.ArgumentTypeError(f"a message has 1 to {MAX_CONTENT} characters, this one has {len(value)}")
     return value
+
+
+def _object(value: str) -> dict[str, Any]:
+    try:
+        found = read_json(value)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"the arguments are no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise argparse.ArgumentTypeError('the arguments are no JSON object: write {"ARGUMENT": VALUE}')
+    return found
 
 
 def _count(value: str) -> int:

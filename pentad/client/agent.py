@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Self, Unpack
 
 from pentad.client.address import address_for, with_admin_key
+from pentad.client.calls import Models, Tools
 from pentad.client.feed import PATIENCE_S, Feed, Notice, position
 from pentad.client.gateway import Address, Rest
 from pentad.client.inspection import PAGE_LIMIT, Inspection, Management
@@ -53,6 +54,8 @@ class Agent:
     def _look(self) -> None:
         """Look at memory as this agent's user, in its session."""
         self.inspection = Inspection(self._rest, self._operator, self.user_id, self.session_id)
+        self.tools = Tools(self._rest, self.user_id, self._patience_s)
+        self.models = Models(self._rest)
         self.memory = MemoryManager(self._rest, self.inspection, self.management, self.session_id, self.user_id)
 
     async def __aenter__(self) -> Self:

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Iterator
 from contextlib import suppress
 from typing import Any, Self, TypeVar, Unpack
 
@@ -43,6 +43,21 @@ class _Loop:
             future.cancel()
             raise
 
+    def each(self, found: AsyncGenerator[T, None]) -> Iterator[T]:
+        """Iterate over what an asynchronous generator yields; leaving it closes the generator."""
+
+        async def following() -> tuple[T] | None:
+            try:
+                return (await anext(found),)
+            except StopAsyncIteration:
+                return None
+
+        try:
+            while (one := self.wait(following())) is not None:
+                yield one[0]
+        finally:
+            self.wait(found.aclose())
+
     def stop(self) -> None:
         """End the loop and its thread. Safe to call twice."""
         if self._thread.is_alive():
@@ -60,13 +75,18 @@ class _Waiting:
         found = getattr(self._about, name)
         if not callable(found):
             return _Waiting(found, self._loop)
-        return lambda *args, **options: self._loop.wait(found(*args, **options))
+
+        def made(*args: Any, **options: Any) -> Any:
+            begun = found(*args, **options)
+            return self._loop.each(begun) if isinstance(begun, AsyncGenerator) else self._loop.wait(begun)
+
+        return made
 
 
 class SyncAgent:
     """An ``Agent`` for programs without an event loop, used by ``with``. Made by ``connect_sync``.
 
-    ``inspection``, ``management`` and ``memory`` have the methods of the same names.
+    ``inspection``, ``management``, ``memory``, ``models`` and ``tools`` have the methods of the same names.
 
     Not for use within a running event loop.
     """
@@ -76,6 +96,8 @@ class SyncAgent:
         self.inspection: Any = _Waiting(agent.inspection, loop)
         self.management: Any = _Waiting(agent.management, loop)
         self.memory: Any = _Waiting(agent.memory, loop)
+        self.models: Any = _Waiting(agent.models, loop)
+        self.tools: Any = _Waiting(agent.tools, loop)
 
     def __enter__(self) -> Self:
         return self
@@ -104,7 +126,7 @@ class SyncAgent:
 
     def send(self, text: str, **about: Unpack[About]) -> Iterator[SessionEvent]:
         """Send a message and iterate over the turn's events, as ``Agent.send`` does."""
-        return self._each(self._agent.send(text, **about))
+        return self._loop.each(self._agent.send(text, **about))
 
     def run(self, instruction: str, text: str, **about: Any) -> Any:
         """Run an instruction to its end, as ``Agent.run`` does."""
@@ -116,23 +138,7 @@ class SyncAgent:
 
     def observe(self, session_id: str | None = None, **options: Any) -> Iterator[Observed]:
         """Iterate over the list of tasks at each change, as ``Agent.observe`` does."""
-        return self._each(self._agent.observe(session_id, **options))
-
-    def _each(self, found: AsyncIterator[T]) -> Iterator[T]:
-        async def following() -> tuple[T] | None:
-            try:
-                return (await anext(found),)
-            except StopAsyncIteration:
-                return None
-
-        async def closed() -> None:
-            await found.aclose()  # type: ignore[attr-defined]
-
-        try:
-            while (one := self._loop.wait(following())) is not None:
-                yield one[0]
-        finally:
-            self._loop.wait(closed())
+        return self._loop.each(self._agent.observe(session_id, **options))
 
 
 def connect_sync(url: str | None = None, api_key: str | None = None, **options: Any) -> SyncAgent:

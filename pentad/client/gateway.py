@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
-from pentad.errors import Busy, ClientError, Conflict, GatewayUnreachable, NotAuthorized, NotFound, Refused, Unreadable
+from pentad.contracts.errors import ErrorCode
+from pentad.errors import (
+    Busy,
+    ClientError,
+    Conflict,
+    GatewayUnreachable,
+    ModelCallFailed,
+    NotAuthorized,
+    NotFound,
+    Refused,
+    Unreadable,
+)
 from pentad.shared.addresses import is_loopback
 
 if TYPE_CHECKING:
@@ -217,14 +228,33 @@ class Rest:
         self._address = address
         self._client: AsyncClient | None = None
 
-    async def call(self, method: str, path: str, *, body: Mapping[str, Any] | None = None, **query: Any) -> Any:
-        """The JSON answer, None when there is none. Raises ``ClientError``; absent query values are left out."""
-        response = await self.request(method, path, body=body, **query)
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Mapping[str, Any] | None = None,
+        timeout_s: float = TIMEOUT_S,
+        **query: Any,
+    ) -> Any:
+        """The JSON answer, None when there is none. Raises ``ClientError``; absent query values are left out.
+
+        ``timeout_s``: seconds of silence after which there is no answer.
+        """
+        response = await self.request(method, path, body=body, timeout_s=timeout_s, **query)
         if response.is_success:
             return self._json(response)
         raise self._failure(response)
 
-    async def request(self, method: str, path: str, *, body: Mapping[str, Any] | None = None, **query: Any) -> Response:
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Mapping[str, Any] | None = None,
+        timeout_s: float = TIMEOUT_S,
+        **query: Any,
+    ) -> Response:
         """The answer whatever its status. Raises ``GatewayUnreachable``."""
         import httpx2
 
@@ -232,12 +262,37 @@ class Rest:
         client = self._opened()
         try:
             try:
-                return await client.request(method, path, params=params, json=body)
+                return await client.request(method, path, params=params, json=body, timeout=timeout_s)
             except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
                 if method != "GET":
                     raise
                 # A kept connection may have been closed under the request: a read may be asked again.
                 return await client.request(method, path, params=params)
+        except httpx2.TimeoutException:
+            raise self._address.unreachable(f"nothing within {timeout_s:g} s") from None
+        except httpx2.TransportError as error:
+            raise self._address.unreachable(str(error)) from None
+
+    async def events(
+        self, method: str, path: str, body: Mapping[str, Any]
+    ) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
+        """The server-sent events of an answer, each with its kind. Leaving them ends the request.
+
+        Raises ``ClientError``.
+        """
+        import httpx2
+
+        kind = ""
+        try:
+            async with self._opened().stream(method, path, json=body) as response:
+                if not response.is_success:
+                    await response.aread()
+                    raise self._failure(response)
+                async for line in response.aiter_lines():
+                    if line.startswith("event: "):
+                        kind = line.removeprefix("event: ")
+                    elif line.startswith("data: "):
+                        yield kind, self._object(line.removeprefix("data: "))
         except httpx2.TimeoutException:
             raise self._address.unreachable(f"nothing within {TIMEOUT_S:g} s") from None
         except httpx2.TransportError as error:
@@ -280,8 +335,19 @@ class Rest:
         except ValueError:
             raise self._address.not_ours() from None
 
+    def _object(self, text: str) -> dict[str, Any]:
+        try:
+            found = json.loads(text)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise self._address.not_ours()
+        return found
+
     def _failure(self, response: Response) -> ClientError:
         status, text = response.status_code, _problem(response)
+        if _code(response) == ErrorCode.MODEL_ERROR:
+            return ModelCallFailed(text, seconds(response.headers.get("Retry-After")))
         if status in (401, 403):
             return self._address.not_authorized() if status == 401 else Refused(text)
         if status == 404:
@@ -298,6 +364,15 @@ class Rest:
         if status >= 500:
             return self._address.unreachable(f"it answered {status}: {text}")
         return Refused(text)
+
+
+def _code(response: Response) -> str | None:
+    """Return the error code of an RFC 9457 problem document."""
+    try:
+        code = response.json().get("code")
+    except (ValueError, AttributeError):
+        return None
+    return code if isinstance(code, str) else None
 
 
 def _problem(response: Response) -> str:

@@ -24,14 +24,17 @@ from pentad.services.gateway.memory.memory_turns import MemoryTurns
 from pentad.services.gateway.memory.rebuilds import MemoryRebuilds
 from pentad.services.gateway.memory.reindexing import Reindexing
 from pentad.services.gateway.memory.statements import Episodes, KnowledgeEdits
+from pentad.services.gateway.operator.completion_routes import CompletionRoutes
 from pentad.services.gateway.operator.dead_letter_routes import DeadLetterRoutes
 from pentad.services.gateway.operator.dead_letters import Letters
 from pentad.services.gateway.operator.instruction_routes import InstructionRoutes, RunRoutes
 from pentad.services.gateway.operator.instructions import InstructionRegistry, KnownInstructions
+from pentad.services.gateway.operator.model_calls import ModelCallClient
 from pentad.services.gateway.operator.model_routes import ModelRoutes
 from pentad.services.gateway.operator.models import ModelRegistry
 from pentad.services.gateway.operator.redrives import Redrives
 from pentad.services.gateway.tasks.control import Control
+from pentad.services.gateway.tasks.direct_calls import DirectCalls
 from pentad.services.gateway.tasks.eval_cases import EvalCases
 from pentad.services.gateway.tasks.message_intake import LossWatch, MessageIntake
 from pentad.services.gateway.tasks.message_moves import MessageMoves
@@ -40,6 +43,7 @@ from pentad.services.gateway.tasks.queries import Queries
 from pentad.services.gateway.tasks.session_routes import SessionRoutes
 from pentad.services.gateway.tasks.task_list import TaskList, TasksByTime
 from pentad.services.gateway.tasks.task_routes import TaskRoutes
+from pentad.services.gateway.tasks.tool_routes import ToolRoutes
 from pentad.services.gateway.tasks.turn_follower import TurnFollower
 from pentad.services.gateway.tasks.turn_stream import TurnStreams
 from pentad.services.gateway.tasks.websocket import Commands, WebSockets
@@ -69,11 +73,13 @@ from pentad.shared.store.store import Store
 
 _GRACE_S = 5
 _ASK_EVERY_S = 1.0
+_EMBED_S = 30.0
+"""Seconds that a client waits for vectors of its own texts at most."""
 _START_QUIETLY_S = 1.0
 ROUTE_GROUPS: tuple[type, ...] = (
-    *(MessageRoutes, SessionRoutes, TaskRoutes),
+    *(MessageRoutes, SessionRoutes, TaskRoutes, ToolRoutes),
     *(MemoryRoutes, ForgettingRoutes, UpkeepRoutes, KnowledgeRoutes, ErasureRoutes),
-    *(ModelRoutes, InstructionRoutes, RunRoutes, DeadLetterRoutes, DocumentRoutes),
+    *(ModelRoutes, CompletionRoutes, InstructionRoutes, RunRoutes, DeadLetterRoutes, DocumentRoutes),
 )
 """All groups of routes but health and metrics, which every service has."""
 
@@ -131,6 +137,7 @@ class GatewayService:
             MessageRoutes(self._intake, turns, shards),
             SessionRoutes(queries, self._streams, self._tokens, shards),
             TaskRoutes(queries, tasks, control, moves, shards),
+            ToolRoutes(queries, DirectCalls(store, queries, self._intake, turns)),
             *self._memory_routes(queries, records),
             *self._operator_routes(queries, turns),
         )
@@ -158,9 +165,11 @@ class GatewayService:
         settings, store, shards = self._settings, self._store, self._settings.pentad_shards
         known = KnownInstructions(store, self._file)
         models = ModelRegistry(store, configured_models(settings), [known])
+        self._calls, self._embedder = ModelCallClient(store, shards), make_embedder(settings, store, _EMBED_S)
         letters = Letters(store, queries, shards)
         return (
             ModelRoutes(models),
+            CompletionRoutes(self._calls, models, queries, self._embedder, self._streams.closing, shards),
             InstructionRoutes(InstructionRegistry(store, known, models, queries.tool_names)),
             RunRoutes(self._book, turns, self._streams.closing, shards),
             DeadLetterRoutes(letters, Redrives(store, letters, queries, settings.session_ttl_s, shards)),
@@ -223,6 +232,8 @@ class GatewayService:
         await self._watch.close()
         await self._inbox.close()
         await self._memories.aclose()
+        await self._calls.aclose()
+        await self._embedder.aclose()
         await self._knowledge.aclose()
         await self._background.stop()
         if self._cases is not None:

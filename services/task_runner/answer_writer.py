@@ -12,7 +12,16 @@ from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import INTERRUPTED, MessageEvent, TaskStatusEvent, message_ref
 from pentad.contracts.records import Manifest, StepRecord
 from pentad.services.task_runner.delta_writer import DeltaWriter
-from pentad.services.task_runner.domain.after_answer import AskAgain, CallTools, Complete, CutShort, Fail, Next, Rules
+from pentad.services.task_runner.domain.after_answer import (
+    AskAgain,
+    CallFailed,
+    CallTools,
+    Complete,
+    CutShort,
+    Fail,
+    Next,
+    Rules,
+)
 from pentad.services.task_runner.domain.own_tools import joined
 from pentad.services.task_runner.domain.plan import EndMode
 from pentad.services.task_runner.domain.strategy import Strategy
@@ -33,6 +42,8 @@ from pentad.shared.models.ports import ModelAnswer
 
 MESSAGE_LIMIT = 1024 * 1024
 """Bytes of a step's text that an event carries; the rest is kept by reference."""
+ERROR_LIMIT = 16 * 1024
+"""Bytes of a failed tool's words that an ``error`` event carries; the transcript has all of them."""
 
 
 @immutable
@@ -97,7 +108,7 @@ def write_answer(
     """
     writer.read_clock()
     writer.spend(answer.usage, answer.finish_reason, steps=1, of_turn=not redriven)
-    text = following.text if isinstance(following, Complete | CutShort) else answer.text
+    text = following.text if isinstance(following, Complete | CutShort | CallFailed) else answer.text
     question = following.question if isinstance(following, CallTools) else ""
     shown = joined(text if _is_shown(following, asked) else "", question)
     _show(writer, answer, following, asked, shown)
@@ -159,8 +170,10 @@ def _manifest(task: TaskHeader, answer: ModelAnswer, asked: Asked, since: Sequen
 
 
 def _is_shown(following: Next, asked: Asked) -> bool:
-    """Whether the text may be shown: of an answer that must be JSON, only the value that fits is."""
-    return isinstance(following, Complete) or asked.chosen.output is None
+    """Whether the text may be shown: of an answer that must be JSON, only the value that fits is. The failure of a tool
+    is told by an error.
+    """
+    return isinstance(following, Complete) or (asked.chosen.output is None and not isinstance(following, CallFailed))
 
 
 def _show(writer: StepWriter, answer: ModelAnswer, following: Next, asked: Asked, told: str) -> None:
@@ -269,10 +282,21 @@ def _fail(writer: StepWriter, following: Fail) -> None:
     writer.fail(ErrorCode.MODEL_ERROR, text)
 
 
+def _call_failed(writer: StepWriter, following: CallFailed) -> None:
+    writer.fail(ErrorCode.TOOL_ERROR, clip(following.text.removeprefix("error: "), ERROR_LIMIT))
+
+
 def _nothing_more(_: StepWriter, __: Next) -> None:
     """Do nothing: the next step is started already."""
 
 
 FOLLOWS: Mapping[type[Next], Callable[[StepWriter, Any], None]] = MappingProxyType(
-    {AskAgain: _nothing_more, CallTools: _call, Complete: _complete, CutShort: _nothing_more, Fail: _fail}
+    {
+        AskAgain: _nothing_more,
+        CallTools: _call,
+        Complete: _complete,
+        CutShort: _nothing_more,
+        Fail: _fail,
+        CallFailed: _call_failed,
+    }
 )

@@ -5,9 +5,10 @@ import logging
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
-from pentad.contracts.streams import TASK_WAKE
+from pentad.contracts.streams import MODEL_CALLS, TASK_WAKE
 from pentad.services.task_runner.handlers import RunnerHandler
 from pentad.services.task_runner.initial_recall import ModelWalkChooser
+from pentad.services.task_runner.model_calls import CALLS_AT_ONCE, ModelCalls
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
@@ -61,6 +62,8 @@ class TaskRunner(ConsumingService):
         ]
         for shard, handler in enumerate(self._handlers):
             self.serve(TASK_WAKE, shard, handler, _SLOTS)
+        calls = ModelCalls(self.store, pool, settings.pentad_coalesce_ms)
+        self.serve_entries(MODEL_CALLS, calls.handle, CALLS_AT_ONCE)
         self._warming: asyncio.Task[None] | None = None
         """The model's client is imported beside the work, not in the first step."""
         self._checking: asyncio.Task[None] | None = None
@@ -68,7 +71,8 @@ class TaskRunner(ConsumingService):
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
         announcing = announce_model(self.store, self.consumer_name, self._in_use)
         timers = TimerLoop(self.store, self.shards).run()
-        return (self._keeper.run(), timers, self._book.follow(), announcing, *self._models.loops())
+        own = (self._keeper.run(), timers, self._book.follow(), announcing)
+        return (*super().loops(), *own, *self._models.loops())
 
     async def start(self) -> None:
         offline = self._models.uses_environment and self._models.pool.default.place is None
@@ -93,6 +97,7 @@ class TaskRunner(ConsumingService):
     async def leave(self) -> None:
         for handler in self._handlers:
             handler.interrupt()
+        await super().leave()
 
     async def close(self) -> None:
         if self._checking is not None:

@@ -111,7 +111,7 @@ class ModelSteps:
         recall = await self._initial_recall.recalled(step, held, chosen, planned)
         asking = await self._asking(step, held, chosen, closed, recall)
         if isinstance(planned, AskModel):
-            effect = asking.strategy.next(asking.rules, TurnReady())
+            effect = asking.strategy.next(asking.rules, _ready(asking))
             if not isinstance(effect, AskTheModel):
                 return await self._effect(asking, closed, _NO_ANSWER, effect)
         held.known = step.taken.newest if asking.heeds_messages else None
@@ -178,9 +178,11 @@ class ModelSteps:
             told_schema=chosen.schema is not None and _is_answer_due(toolbox, step, may_call),
             recall=recall,
         )
-        strategy = strategy_of(chosen.instruction)
+        strategy, rules = strategy_of(chosen.instruction), rules_of(asked, writer, most)
+        if not strategy.asks_models:
+            rules = replace(rules, tools=await self._tools.specs())
         deltas = self._deltas(step, writer, asked, held)
-        return ModelQuestion(step, writer, asked, rules_of(asked, writer, most), strategy, deltas)
+        return ModelQuestion(step, writer, asked, rules, strategy, deltas)
 
     def _today(self, step: Step) -> LocalDate:
         """The day of the step where the person is, else where the settings are."""
@@ -338,6 +340,13 @@ def _is_answer_due(toolbox: Toolbox, step: Step, may_call: bool) -> bool:
     call no tools.
     """
     return toolbox.json is None or not may_call or step.task.repairs > 0
+
+
+def _ready(asking: ModelQuestion) -> TurnReady:
+    """All that has come, for the strategy."""
+    step, added = asking.step, asking.writer.added
+    newest = added[-1] if added else step.transcript.messages[-1]
+    return TurnReady(newest, [call for call, result in step.arrived.results.items() if result.ok])
 
 
 async def _after(asking: ModelQuestion, answer: ModelAnswer) -> Effect:

@@ -17,6 +17,7 @@ from pentad.contracts.events import (
     ToolResultEvent,
 )
 from pentad.contracts.ids import rfc3339
+from pentad.contracts.instructions import DIRECT_CALL
 from pentad.contracts.records import TranscriptMeta
 from pentad.contracts.tools import RECALLING_TOOLS, ToolOutcome
 from pentad.services.task_runner.domain.arrived import Arrived
@@ -100,6 +101,8 @@ class StepWriter:
         """Whether the task has results too long for a prompt: they are stored whole, and prompts hold only a part."""
         self._events = CommitEvents(commit, self.session, rfc3339(self.clock()))
         self._redrives_left = bool(arrived.redrives)
+        self._is_call = task.instruction == DIRECT_CALL
+        """Whether the task is a tool call outside a conversation, of which nothing is remembered."""
 
     def begin(self, early: Iterable[Timer], now: int) -> None:
         """Remove the handled signals from the mailbox, and set timers again that fired too early.
@@ -160,6 +163,8 @@ class StepWriter:
 
     def append(self, message: dict[str, Any], **meta: Any) -> None:
         """Append a message to the transcript."""
+        if self._is_call:
+            meta["origin"] = "call"
         raw = entry(message, TranscriptMeta(**({"at": self.at} | meta)))
         self.last_entry = raw
         self.added.append(message_of(raw))
@@ -410,7 +415,8 @@ class StepWriter:
         """Set the timer after which the task is written to memory; an end that a message overtakes leaves it out, and
         a later end moves it.
         """
-        self.commit.timer(self.keys, "remember", _REMEMBER_MS)
+        if not self._is_call:
+            self.commit.timer(self.keys, "remember", _REMEMBER_MS)
 
     def add_session_turn(self, text: str) -> None:
         """Add a text to the session's last turns, with which the next task begins."""

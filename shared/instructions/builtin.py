@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from pentad.contracts.instructions import Instruction
+from pentad.contracts.instructions import DIRECT_CALL, Instruction
 
 EXECUTOR = Instruction(
     name="executor",
@@ -124,6 +124,17 @@ MEMORY_RETRIEVER = Instruction(
     tool_rounds=0,
 )
 
+TOOL_CALLER = Instruction(
+    name=DIRECT_CALL,
+    description="Makes the one tool call that its message names, and ends with the result; it asks no model.",
+    system_prompt="No model is asked: the message names a tool and its arguments.",
+    tools=[],
+    tool_rounds=None,
+    on_message="queue",
+    recall=False,
+)
+"""Instruction of a tool call outside a conversation: its task is durable as all tasks are, and is not remembered."""
+
 BUILT_IN: Mapping[str, Instruction] = MappingProxyType(
-    {each.name: each for each in (EXECUTOR, ROUTER, MEMORY_ARCHIVER, MEMORY_RETRIEVER)}
+    {each.name: each for each in (EXECUTOR, ROUTER, MEMORY_ARCHIVER, MEMORY_RETRIEVER, TOOL_CALLER)}
 )

@@ -69,6 +69,12 @@ class LearnedForm:
         self._words: dict[Change, str] = {}
         self._told: set[Change] = set()
 
+    def apart(self) -> LearnedForm:
+        """Return a copy for one request: what that one teaches is not kept."""
+        copied = LearnedForm(self._model, self._clock)
+        copied._until, copied._words, copied._told = dict(self._until), dict(self._words), self._told
+        return copied
+
     @property
     def changes(self) -> Sequence[Change]:
         """The changes that are made now, in the order in which they were learned."""

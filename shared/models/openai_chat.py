@@ -69,6 +69,7 @@ class OpenAIChat(StreamedChat):
         if request.answer_schema is not None:
             fields["response_format"] = _FORMAT % request.answer_schema
         fields |= self._parameters
+        fields |= request.parameters
         if request.tools is not None:
             fields["tools"] = request.tools
             if not request.may_call:

@@ -103,7 +103,8 @@ class StreamedChat(ABC):
         try:
             async with asyncio.timeout(_begin_limit_s(request)) as limit:
                 model = model or await self._chosen()
-                await self._forms.of(model).ask(partial(self._composed, model, request), send)
+                form = self._forms.of(model)
+                await (form if request.teaches else form.apart()).ask(partial(self._composed, model, request), send)
         except TimeoutError:
             if not limit.expired():
                 raise

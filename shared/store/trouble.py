@@ -63,6 +63,7 @@ _STREAMS = (
     "learn",
     "extract",
     "memory",
+    "model-calls",
     "erase",
     "events",
     "dead",
@@ -72,7 +73,7 @@ _IN_SHARD = {
     **dict.fromkeys(_STREAMS, "stream"),
     **dict.fromkeys(("timers", "sessions", "tasks", "queue"), "zset"),
     **dict.fromkeys(("load", "places", "attempts", "session", "task", "user"), "hash"),
-    **dict.fromkeys(("seen", "vector"), "string"),
+    **dict.fromkeys(("seen", "vector", "wanted"), "string"),
 }
 _OF_ACTOR = {
     "mail": "zset",

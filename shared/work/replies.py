@@ -34,6 +34,8 @@ _REPLIES_PER_READ = 16
 
 Read = Callable[[bytes], tuple[str, R] | None]
 """Which request is answered, and the answer; None for what nobody can read."""
+Heard = Callable[[R], bool]
+"""Takes a piece of an answer, and says whether it is the last."""
 
 
 class Replies(Generic[R]):
@@ -50,6 +52,7 @@ class Replies(Generic[R]):
         """The store's connection at the time: with the next one Redis may be another server."""
         self._idling: asyncio.Task[None] | None = None
         self._waiting: dict[str, asyncio.Future[R]] = {}
+        self._heard: dict[str, Heard[R]] = {}
         self._key = ""
         self._reader: asyncio.Task[None] | None = None
 
@@ -58,11 +61,14 @@ class Replies(Generic[R]):
         """How many answers are waited for."""
         return len(self._waiting)
 
-    def expect(self, request: str) -> "tuple[str, asyncio.Future[R]]":
+    def expect(self, request: str, heard: Heard[R] | None = None) -> "tuple[str, asyncio.Future[R]]":
         """The stream that the answer to this request shall come to, and the answer. `forget` it in the end.
 
-        The answer raises `unheard`'s error when it cannot be heard any more.
+        The answer raises `unheard`'s error when it cannot be heard any more. ``heard``: gets each piece of an answer
+        that comes in several, and says whether it was the last.
         """
+        if heard is not None:
+            self._heard[request] = heard
         answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting[request] = answer
         if self._reader is None:
@@ -74,6 +80,7 @@ class Replies(Generic[R]):
 
     def forget(self, request: str) -> None:
         """Stop waiting for an answer: when it comes, it is dropped."""
+        self._heard.pop(request, None)
         answer = self._waiting.pop(request, None)
         if answer is not None:
             answer.cancel()
@@ -130,6 +137,9 @@ class Replies(Generic[R]):
             _say.warning(self._stream.name, "an answer in %s cannot be read and is dropped", self._stream.name)
             return
         request, reply = read
+        heard = self._heard.get(request)
+        if heard is not None and not heard(reply):
+            return
         answer = self._waiting.pop(request, None)
         if answer is not None and not answer.done():
             answer.set_result(reply)

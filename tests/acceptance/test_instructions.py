@@ -82,6 +82,7 @@ async def test_one_that_is_registered_runs_at_once_and_a_task_keeps_the_one_that
     async with system(tmp_path, script) as (_, agent, _model):
         assert {each["name"]: each["source"] for each in await agent.inspection.instructions()} == {
             "counter": "plugin",
+            "direct_call": "built_in",
             "executor": "built_in",
             "poet": "plugin",
             "memory_archiver": "built_in",
@@ -142,6 +143,7 @@ async def test_on_the_command_line(tmp_path: Path) -> None:
         assert head.split()[:5] == ["INSTRUCTION", "FROM", "MODEL", "OUTPUT", "TOOLS"]
         assert [line.split()[0] for line in lines] == [
             "counter",
+            "direct_call",
             "evil",
             "executor",
             "memory_archiver",
@@ -206,6 +208,7 @@ async def test_the_example_runs(tmp_path: Path) -> None:
         "completed with 1 tool call(s): it is done",
         "active tasks: 0",
         "models: default, default-embedding, letters, small",
-        "instructions: counter, executor, helper, memory_archiver, memory_retriever, mood, poet, router, tally",
+        "instructions: counter, direct_call, executor, helper, memory_archiver, memory_retriever, mood, poet, router, "
+        "tally",
         "remembered: what is 6*7?",
     ]

@@ -5,7 +5,16 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from pentad.contracts.commands import EraseCommand, InboundMessage, MemoryReply, MemoryRequest, WakeUp, command_adapter
+from pentad.contracts.commands import (
+    EraseCommand,
+    InboundMessage,
+    MemoryReply,
+    MemoryRequest,
+    ModelCallCommand,
+    ModelCallReply,
+    WakeUp,
+    command_adapter,
+)
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.envelope import Contract, Envelope
 from pentad.contracts.events import ClientEvent, event_adapter
@@ -25,6 +34,8 @@ WITHOUT_ENVELOPE = {
     WakeUp: "says only that there is mail, and carries no work: each mail says why it exists",
     MemoryRequest: "a call of one method; what it is about, its tenant first, stands in the selection or the points",
     MemoryReply: "what one call gives back to who made it",
+    ModelCallCommand: "one question outside of any conversation: it names its tenant and who waits",
+    ModelCallReply: "what one model call gives back to who made it",
     EraseCommand: "what a person asks for outside of any conversation: it names what goes, and its tenant",
     DeadLetter: "is about an entry that may be unreadable; its chain says what led there",
 }

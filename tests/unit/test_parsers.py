@@ -23,11 +23,13 @@ from pentad.contracts.ids import decoded_id, milliseconds
 from pentad.contracts.plain_json import MOST_VALUES, read_json, values_in
 from pentad.contracts.quotes import quotes_in
 from pentad.services.gateway.domain.additions import read_edge, read_node
+from pentad.services.gateway.domain.completion import read_completion
 from pentad.services.gateway.domain.episode import read_episode
 from pentad.services.gateway.domain.expansion import read_expansion
 from pentad.services.gateway.domain.forget_request import read_forgetting, read_undo
 from pentad.services.gateway.domain.frames import read_message, read_object, read_run
 from pentad.services.gateway.domain.move import read_move
+from pentad.services.gateway.domain.tool_call import read_call
 from pentad.services.gateway.edge.http import BODY_LIMIT
 from pentad.services.gateway.edge.pages import parse_page
 from pentad.services.gateway.memory.reindexing import read_reindexing
@@ -152,9 +154,12 @@ ASKED: tuple[Callable[[Mapping[str, Any]], object], ...] = (
     *(read_expansion, read_move, read_undo, read_forgetting, read_episode, read_node, read_edge, read_reindexing),
     lambda body: read_message(body, "t", "s", "m"),
     lambda body: read_run(body, "poet"),
+    lambda body: read_call(body, "echo"),
+    read_completion,
 )
 _NAMES = (
     *("content", "input", "text", "user_id", "at", "anchor", "anchors", "window", "metadata", "budget", "deadline"),
+    *("args", "call_id", "messages", "tools", "timeout", "wait", "temperature"),
     *("kind", "source", "target", "type", "message_id", "to", "task_id", "cursor", "true_from", "weight", "sessions"),
 )
 ELSEWHERE = {

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic.json_schema import models_json_schema
 
-from pentad.contracts.commands import InboundMessage
+from pentad.contracts.commands import InboundMessage, ModelCompletion
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.ids import EXTERNAL_ID_RULE, ID_PATTERN, MAX_EXTERNAL_ID
 from pentad.contracts.instructions import Instruction
@@ -20,7 +20,7 @@ from pentad.contracts.memories import (
 )
 from pentad.contracts.models import ModelEntry
 from pentad.contracts.records import StepPrompt, Task, UnreadableTask
-from pentad.contracts.runs import InstructionRun
+from pentad.contracts.runs import InstructionRun, ToolRun
 from pentad.contracts.tools import ToolSpec
 from pentad.services.gateway.edge.operations import described_open, paths_of
 from pentad.services.gateway.edge.schemas import ANY_OBJECT, REFS, TEXT, Json, gives, object_of, ref
@@ -46,10 +46,10 @@ _HEALTH_PATHS: dict[str, Json] = {
 
 
 def _schemas() -> Json:
-    tasks = Task, UnreadableTask, StepPrompt, InstructionRun
+    tasks = Task, UnreadableTask, StepPrompt, InstructionRun, ToolRun
     memory = RecalledMemories, OpenedAnchor, MemoryStats, MemoryRebuild, KeptEpisode
     known = KnownNode, KnownEdge, Neighbourhood
-    models = (*tasks, *memory, *known, ToolSpec, InboundMessage, ModelEntry, Instruction)
+    models = (*tasks, *memory, *known, ToolSpec, InboundMessage, ModelCompletion, ModelEntry, Instruction)
     wanted = [(model, "serialization") for model in models]
     _, definitions = models_json_schema(wanted, ref_template=REFS)  # type: ignore[arg-type]
     problem = object_of(type=TEXT, title=TEXT, status={"type": "integer"}, detail=TEXT)

@@ -14,7 +14,7 @@ from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.envelope import Contract
 from pentad.contracts.ids import DEFAULT_TENANT
 from pentad.contracts.plain_json import read_json
-from pentad.contracts.streams import INBOUND, MEMORY, SESSION_WAKE, TASK_WAKE, split_key, work_stream
+from pentad.contracts.streams import INBOUND, MEMORY, MODEL_CALLS, SESSION_WAKE, TASK_WAKE, split_key, work_stream
 from pentad.contracts.tools import TIMEOUT_S, Effect
 from pentad.services.gateway.domain.frames import complaints
 from pentad.shared.actors.mail import CallRequest, RedriveMail, UserMail
@@ -246,6 +246,8 @@ def _work(letter: DeadLetter, body: Mapping[str, Any]) -> AppendEntry | WakeActo
         raise UnfitError(f"it comes from a stream that this version does not know ({letter.stream}): discard it")
     if stream is MEMORY:
         raise UnfitError("it is a call of the memory, and who made it has gone on: discard it")
+    if stream is MODEL_CALLS:
+        raise UnfitError("it is a model call outside a conversation, and who made it has gone on: discard it")
     command = _read(stream.carries[0], body)
     if not isinstance(command, WakeUp):
         return AppendEntry(letter.stream, command.to_json())

@@ -4,7 +4,7 @@ from typing import Any
 
 Json = dict[str, Any]
 
-_EXTERNAL = ("session", "user")
+_EXTERNAL = ("session", "user", "call")
 """Parameters of paths that are ids of other systems, percent-encoded like every part of a path."""
 
 REFS = "#/components/schemas/{model}"
@@ -72,9 +72,11 @@ PROBLEMS = {
     415: "a body with a Content-Encoding: send it as it is",
     422: "a wrong value",
     429: "too much work waits; see Retry-After",
+    502: "the model's server has failed, or refuses every request until a person mends it",
     503: "a store is unavailable; see Retry-After. With `in_doubt` what was asked for may have happened all the same; "
     "asked again, it happens once. A message is named by its `message_id`, minted where none was given: send it again "
     "with that id",
+    504: "no answer within the caller's time limit",
 }
 RECEIPT = object_of(session_id=ref("ExternalId"), message_id=ref("ExternalId"))
 TURN = object_of(

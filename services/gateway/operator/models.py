@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from pydantic import ValidationError
 
-from pentad.contracts.models import ModelEntry, ModelHealth
+from pentad.contracts.models import ModelEntry, ModelHealth, ModelKind
 from pentad.services.gateway.edge.problems import ProblemError, busy, invalid, missing
 from pentad.shared.entry_file import MOST_ENTRIES, complaints
 from pentad.shared.models.configured_models import ConfiguredModels
@@ -18,6 +18,10 @@ _MAX_ATTEMPTS = 5
 """How often a change is tried when others change the registry at the same time."""
 _MAX_ERROR_CHARS = 1000
 """Characters of an error about an entry."""
+_MOST_NAMED = 20
+"""Models that are named to a client that asks for an unknown one."""
+DEFAULT_MODEL = "default"
+"""The word for the default model where a model's id is expected, unless a model has this id."""
 _HOMES = {"file": "the file of PENTAD_MODELS", "environment": "the environment's variables"}
 
 
@@ -107,6 +111,21 @@ class ModelRegistry:
         if found is None or found.entry.kind != "llm":
             return False
         return found.source != "registered" or await REGISTERED_MODELS.renew(self._store, read) or None
+
+    async def of_kind(self, kind: ModelKind, model_id: str) -> str | None:
+        """Return the id of this model, None for the default one, which ``default`` names.
+
+        Raises ``ProblemError`` (404) that says which there are.
+        """
+        _, models = await self._read()
+        found = models.known.get(model_id)
+        if found is not None and found.entry.kind == kind:
+            return model_id
+        if model_id == DEFAULT_MODEL:
+            return None
+        there = sorted(name for name, each in models.known.items() if each.entry.kind == kind)
+        listed = ", ".join([*there[:_MOST_NAMED], *([] if len(there) <= _MOST_NAMED else ["..."])])
+        raise missing(f"there is no such model; there are: {listed or DEFAULT_MODEL}")
 
     async def _read(self) -> tuple[Registered[ModelEntry], ModelList]:
         read = await REGISTERED_MODELS.read(self._store)

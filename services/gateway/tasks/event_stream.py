@@ -14,11 +14,12 @@ from pentad.shared.keys import SessionKeys
 
 HEARTBEAT_S = 15.0
 """Seconds after which a silent stream sends a comment, so that proxies keep the connection."""
-_HEADERS = [
+STREAM_HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
     (b"x-accel-buffering", b"no"),
 ]
+"""Headers of a response of server-sent events."""
 
 
 class EventStream:
@@ -34,12 +35,12 @@ class EventStream:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["method"] == "HEAD":
             self._stream.close()
-            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            await send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
             await send({"type": "http.response.body", "body": b""})
             return
         tasks = {
             asyncio.create_task(self._write(send)),
-            asyncio.create_task(_until_gone(receive)),
+            asyncio.create_task(until_gone(receive)),
             asyncio.create_task(self._closing.wait()),
         }
         try:
@@ -53,7 +54,7 @@ class EventStream:
         await send({"type": "http.response.body", "body": b""})
 
     async def _write(self, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        await send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
         async for block in self._blocks():
             await send({"type": "http.response.body", "body": block, "more_body": True})
 
@@ -79,6 +80,7 @@ def _block(event: StreamEvent) -> bytes:
     return f"id: {event.id.decode()}\ndata: {event.text}\n\n".encode()
 
 
-async def _until_gone(receive: Any) -> None:
+async def until_gone(receive: Any) -> None:
+    """Return when the client has left. Its request is read to the end by then."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Protocol
 
 from pydantic_core import from_json
@@ -10,6 +10,8 @@ from pydantic_core import from_json
 from pentad.contracts.events import call_of_args, message_ref
 from pentad.contracts.ids import LAST_MS, decoded_id, rfc3339, shard_in, shard_of
 from pentad.contracts.records import StepPrompt, StepRecord, Task, TaskRecord
+from pentad.contracts.tools import ToolSpec
+from pentad.services.gateway.domain.tool_call import is_call_session
 from pentad.services.gateway.edge.pages import IndexEntry, Page, newest_first
 from pentad.shared.actors.headers import pairs, read_session
 from pentad.shared.actors.session_header import session_header
@@ -28,6 +30,8 @@ _NO_END = 1 << 62
 _MESSAGE = re.compile(message_ref(0).replace("0", "([0-9]{1,9})"))
 _LAST_CHARS = 200
 """Characters of a session's last message that the list of sessions shows."""
+_MOST_PIECES = 20
+"""Pieces of the index of sessions that are read for one page."""
 _VALUE_CHUNK = 50
 """Entries of a transcript that are read at a time in search of one."""
 
@@ -58,14 +62,22 @@ class Queries:
         return None if shard is None else TaskKeys(shard, tenant, task)
 
     async def sessions(self, tenant: str, limit: int, after: IndexEntry | None) -> Page:
-        """Return a page of a tenant's sessions, the one with the newest message first."""
+        """Return a page of a tenant's conversations, the one with the newest message first.
+
+        Sessions of tool calls outside a conversation are left out; of very many, a page may be short and go on.
+        """
         items: list[IndexEntry] = []
+        goes_on, pieces = None, 0
         async for piece in newest_first(self._store, lambda s: session_index(s, tenant), self._shards, after):
-            items += piece
+            items += [entry for entry in piece if not is_call_session(decoded_id(entry.member))]
+            pieces += 1
             if len(items) > limit:
                 break
+            if pieces == _MOST_PIECES:
+                goes_on = piece[-1].cursor()
+                break
         shown_now = await asyncio.gather(*(self._session(tenant, entry) for entry in items[:limit]))
-        return Page(list(shown_now), items[limit - 1].cursor() if len(items) > limit else None)
+        return Page(list(shown_now), items[limit - 1].cursor() if len(items) > limit else goes_on)
 
     async def _session(self, tenant: str, entry: IndexEntry) -> dict[str, Any]:
         keys = self.session_keys(tenant, decoded_id(entry.member))
@@ -221,6 +233,10 @@ class Queries:
     async def tool_names(self) -> set[str]:
         """Return the names of the tools that living workers have published."""
         return {*await TOOLS.read(self._store)}
+
+    async def tool_specs(self) -> Mapping[str, ToolSpec]:
+        """Return the tools that workers have published, by name."""
+        return await TOOLS.read(self._store)
 
     async def tools(self) -> list[dict[str, Any]]:
         """Return the tools that workers have published, by name, each with the time of the last report."""

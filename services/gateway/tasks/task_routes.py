@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-_TOOL = {"allOf": [ref("ToolSpec"), object_of(seen_at=TEXT, alive={"type": "boolean"})]}
-"""Schema of a tool with the time of the last report, and whether a living worker has it."""
 _ASKED = gives("asked", object_of(task_id=ref("Id")))
 
 
@@ -212,11 +210,6 @@ class TaskRoutes:
         asked = await read_asked(request, read_move)
         await self._moves.move(tenant, task, asked)
         return answer({"message_id": asked.message_id, "to": asked.to}, 202)
-
-    @operation("GET", "/v1/tools", "Tools that workers have published", _200=gives("", page(_TOOL)))
-    async def list_tools(self, request: "Request") -> "Response":
-        """Return the tools that workers have published."""
-        return answer({"items": await self._queries.tools(), "next": None})
 
     async def _ask(self, what: ControlKind, request: "Request") -> "Response":
         task = task_of(request)

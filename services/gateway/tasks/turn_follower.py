@@ -43,7 +43,15 @@ class TurnFollower:
         """Append a message, and return its turn when it ends or the time is up. Raises ``ProblemError``."""
         limit = asyncio.get_running_loop().time() + wait_s
         turn = WaitedTurn(message.message_id or "")
-        stream = await self.begin(message, keys)
+        return await self._followed(await self.begin(message, keys), keys, turn, limit)
+
+    async def follow(self, keys: SessionKeys, message_id: str, wait_s: float) -> WaitedTurn:
+        """Return the turn of an accepted message when it ends or the time is up. Raises ``ProblemError``."""
+        limit = asyncio.get_running_loop().time() + wait_s
+        return await self._followed(await self._streams.open(keys, START), keys, WaitedTurn(message_id), limit)
+
+    async def _followed(self, stream: TurnStream, keys: SessionKeys, turn: WaitedTurn, limit: float) -> WaitedTurn:
+        """Read the stream until the turn ends or the time is up, and close it."""
         try:
             async with asyncio.timeout_at(limit):
                 await _until_ended(self._streams.closing, stream, turn)

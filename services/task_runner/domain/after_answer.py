@@ -97,6 +97,14 @@ class Fail:
 
 
 @immutable
+class CallFailed:
+    """The one tool call that the task is for has failed, and the task with it."""
+
+    text: str
+    """Reason of the failure, as a model would be told it."""
+
+
+@immutable
 class CutShort:
     """A message has cut the answer short: what was said stays, and the next step sees the message."""
 
@@ -110,7 +118,7 @@ class NothingSaid:
     problem: str
 
 
-Next = CallTools | Complete | AskAgain | Fail | CutShort
+Next = CallTools | Complete | AskAgain | Fail | CallFailed | CutShort
 
 
 @immutable
@@ -223,6 +231,11 @@ def _all_planned(made: Sequence[ToolCallDraft], rules: Rules, answer: ModelAnswe
         planned.append(_planned(draft, rules, _doubt(answer, number, draft), left))
         left = max(_FEW_VALUES, left - values_in(draft.arguments, left))
     return planned
+
+
+def planned_call(draft: ToolCallDraft, rules: Rules) -> PlannedCall:
+    """Plan a call that nobody has cut short."""
+    return _planned(draft, rules, None, MOST_VALUES)
 
 
 def _planned(draft: ToolCallDraft, rules: Rules, doubt: _Doubt | None, most_values: int) -> PlannedCall:

@@ -87,6 +87,7 @@ class AnthropicChat(StreamedChat):
         except ValueError as error:
             raise ModelRefused(f"the conversation cannot be sent: {error}") from None
         fields |= self._midway if prompt.unsigned else self._parameters
+        fields |= request.parameters
         # Tools and system are the same for many tasks, the messages for the steps of one: each has its mark.
         if prompt.system:
             mark = b"" if Change("omit", "cache_control") in changes else self._mark

@@ -17,6 +17,8 @@ from tests.integration.handlers.flow import SESSION, Flow, answer
 class ToolFirst:
     """Calls a tool, then asks the model, then completes with words of its own: there is no such strategy elsewhere."""
 
+    asks_models = True
+
     def next(self, turn: Rules, event: Event) -> Effect:
         if not isinstance(event, TurnReady):
             return Executor().next(turn, event)

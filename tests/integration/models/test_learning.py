@@ -99,6 +99,24 @@ async def test_a_request_is_sent_again_without_the_field_that_is_refused(start: 
     assert len(first) - len(others[0]) <= 2, "and nothing else is left out"
 
 
+async def test_a_strangers_request_is_sent_as_was_learned_and_teaches_nothing(start: Start) -> None:
+    """Promise: what one caller's own parameters have refused changes nobody else's requests."""
+    bench = await start(parameters={"temperature": 0.2})
+    body = {"error": {"message": "Unsupported parameter: 'temperature'", "param": "temperature"}}
+    refusing(bench, refuse(400, body), lambda request: request.get("temperature") == 1.5)
+    own: dict[str, Any] = {"parameters": {"temperature": b"1.5"}, "teaches": False}
+    for _ in range(2):
+        assert (await bench.ask(**own)).text == "there"
+    assert (await bench.ask()).text == "there"
+    assert [request.get("temperature") for request in bench.server.chats] == [1.5, None, 1.5, None, 0.2]
+    assert bench.client.learned == ()
+    refusing(bench, refuse(400, body), lambda request: "temperature" in request)
+    await bench.ask()
+    before = len(bench.server.chats)
+    await bench.ask(**own)
+    assert ["temperature" in request for request in bench.server.chats[before:]] == [False]
+
+
 EVERYTHING = PARAMETERS | {
     "chat_template_kwargs": {"x": 1},
     "extra_body": {"a": 1},

@@ -50,6 +50,12 @@ async def gate_pure(gate: str, tag: str, ctx: ToolContext) -> str:
     return await _pass(gate, tag, ctx)
 
 
+@tool(effect="idempotent", timeout=300)
+async def gate_idempotent(gate: str, tag: str, ctx: ToolContext) -> str:
+    """Waits for a gate; may run again with its key."""
+    return await _pass(gate, tag, ctx)
+
+
 @tool(effect="unsafe", timeout=300)
 async def gate_unsafe(gate: str, tag: str, ctx: ToolContext) -> str:
     """Waits for a gate; must never run twice."""

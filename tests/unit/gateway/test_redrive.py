@@ -7,7 +7,7 @@ import pytest
 
 from pentad.contracts.commands import EmbedCommand, EraseCommand, InboundMessage, ToolCallCommand, WakeUp
 from pentad.contracts.dead_letters import DeadLetter, Link
-from pentad.contracts.streams import EMBED, ERASE, MEMORY, SESSION_WAKE, TASK_WAKE, Stream, queues_of
+from pentad.contracts.streams import EMBED, ERASE, MEMORY, MODEL_CALLS, SESSION_WAKE, TASK_WAKE, Stream, queues_of
 from pentad.contracts.tools import Effect
 from pentad.services.gateway.domain.redrive import (
     AppendEntry,
@@ -170,7 +170,7 @@ def test_a_call_of_an_archived_task_is_its_turns_message_and_that_of_one_gone_is
 EMBEDDED = EmbedCommand(event_id="e", at="now", tenant_id="t", session_id="s", texts=["x"], reply_to="r").to_json()
 ERASED = EraseCommand(kind="task", tenant_id="acme", name=TASK).to_json()
 WOKEN = WakeUp(actor=f"acme/{TASK}").to_json()
-ENTRIES = [stream for stream, _ in queues_of(2, ()) if stream not in (SESSION_WAKE, TASK_WAKE, MEMORY)]
+ENTRIES = [stream for stream, _ in queues_of(2, ()) if stream not in (SESSION_WAKE, TASK_WAKE, MEMORY, MODEL_CALLS)]
 
 
 @pytest.mark.parametrize("stream", ENTRIES, ids=[stream.name for stream in ENTRIES])
@@ -193,6 +193,8 @@ def test_other_work_wakes_its_actor_or_is_refused() -> None:
         planned(letter("entry", "elsewhere", {"data": "{}"}))
     with pytest.raises(UnfitError, match="who made it has gone on"):
         planned(letter("entry", MEMORY.key(2), {"data": "{}"}))
+    with pytest.raises(UnfitError, match="who made it has gone on"):
+        planned(letter("entry", MODEL_CALLS.key(2), {"data": "{}"}))
 
 
 def test_a_body_that_only_looks_like_messages_is_not_said() -> None:

@@ -2,7 +2,17 @@
 
 import pytest
 
-from pentad.contracts.streams import ARCHIVE, DEAD, EMBED, EVENTS, INBOUND, SESSION_WAKE, TASK_WAKE, TOOL_CALLS
+from pentad.contracts.streams import (
+    ARCHIVE,
+    DEAD,
+    EMBED,
+    EVENTS,
+    INBOUND,
+    MODEL_CALLS,
+    SESSION_WAKE,
+    TASK_WAKE,
+    TOOL_CALLS,
+)
 from pentad.shared.keys import (
     INBOUND_LEASE,
     SessionKeys,
@@ -11,6 +21,7 @@ from pentad.shared.keys import (
     bell,
     dedup,
     load,
+    model_call_wanted,
     session_index,
     timers,
 )
@@ -26,11 +37,11 @@ TASK, SESSION = TaskKeys(3, "acme", "mail"), SessionKeys(3, "acme", "mail")
             "stream",
             [s.key(3, queue="gpu", tenant="t", session="s") for s in (INBOUND, SESSION_WAKE, TASK_WAKE, EVENTS)],
         ),
-        ("stream", [s.key(3, queue="gpu") for s in (TOOL_CALLS, EMBED, ARCHIVE, DEAD)] + [bell(3)]),
+        ("stream", [s.key(3, queue="gpu") for s in (TOOL_CALLS, EMBED, ARCHIVE, MODEL_CALLS, DEAD)] + [bell(3)]),
         ("hash", [TASK.header, SESSION.header, TASK.calls, TASK.big, load(3), attempts(3), INBOUND_LEASE]),
         ("zset", [TASK.messages, TASK.signals, SESSION.messages, SESSION.signals, timers(3), session_index(3, "acme")]),
         ("list", [TASK.log, TASK.steps, SESSION.turns]),
-        ("string", [dedup(3, "acme", "s", "m")]),
+        ("string", [dedup(3, "acme", "s", "m"), model_call_wanted(3, "5f0c")]),
         (None, ["pentad:{3}:unheard-of", "pentad:unheard-of", "other"]),
     ],
 )
