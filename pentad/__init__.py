@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
     from pentad.contracts.records import Task
     from pentad.contracts.runs import InstructionRun
+    from pentad.contracts.tokens import AccessToken
     from pentad.contracts.turns import TurnEnd
     from pentad.errors import (
         Busy,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from pentad.system.start import start
 
 _HOMES = {
+    "AccessToken": "pentad.contracts.tokens",
     "Agent": "pentad.client.agent",
     "ApprovalRequest": "pentad.contracts.events",
     "Busy": "pentad.errors",
@@ -97,6 +99,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AccessToken",
     "Agent",
     "ApprovalRequest",
     "Busy",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
+from pentad.contracts.tokens import TOKEN_PREFIX
 from pentad.errors import Busy, ClientError, Conflict, GatewayUnreachable, NotAuthorized, NotFound, Refused, Unreadable
 from pentad.shared.addresses import is_loopback
 
@@ -89,6 +90,9 @@ class Address:
         return GatewayUnreachable(f"the gateway at {self.url} answered {status}: {why}: {later}")
 
     def not_authorized(self) -> NotAuthorized:
+        if self.api_key is not None and self.api_key.startswith(TOKEN_PREFIX):
+            ended = "it has ended, or the API key that made it is gone: ask for another"
+            return NotAuthorized(f"the gateway at {self.url} does not take this token: {ended}")
         what = "does not know this API key" if self.api_key else "wants an API key"
         return NotAuthorized(f"the gateway at {self.url} {what}: {self.key_hint}")
 
