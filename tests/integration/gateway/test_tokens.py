@@ -1,6 +1,7 @@
 """Access tokens over the wire: what a page can do with one, and what it cannot."""
 
 import asyncio
+import contextlib
 import json
 import logging
 from typing import Any
@@ -15,7 +16,9 @@ from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ErrorEvent, MessageEvent, TaskUsage
 from pentad.contracts.records import Task, TaskRecord
 from pentad.contracts.streams import INBOUND
+from pentad.contracts.tokens import DEFAULT_TTL_S
 from pentad.services.gateway.app import ROUTE_GROUPS, GatewayService
+from pentad.services.gateway.edge import access
 from pentad.services.gateway.edge.operations import operations_of
 from pentad.shared.metrics import exposition
 from pentad.shared.records.record_store import Records
@@ -28,6 +31,8 @@ KEYS = "ka:acme,kb:bolt"
 APP = "https://app.example.com"
 OTHER = "task-0-other"
 ALL_RIGHTS = ["read", "send", "approve"]
+NEARLY_MS = DEFAULT_TTL_S * 1000 - 500
+"""Age of a token that ends in half a second."""
 
 
 def rest(service: GatewayService, secret: str | None = None, **headers: str) -> httpx2.AsyncClient:
@@ -53,14 +58,33 @@ def bearing(token: str) -> dict[str, Any]:
 async def closed_with(client: Client) -> int:
     """The code with which the gateway closes a connection, after whatever frames still come."""
     async with in_time():
-        async for _ in client.connection:
-            pass
+        with contextlib.suppress(ConnectionClosed):
+            async for _ in client.connection:
+                pass
     return client.connection.close_code or 0
 
 
 async def inbound(store: Store) -> list[dict[str, Any]]:
     entries = await store.call("XRANGE", INBOUND.template, "-", "+")
     return [json.loads(dict(zip(fields[::2], fields[1::2], strict=True))[b"data"]) for _, fields in entries]
+
+
+class Clock:
+    """The wall clock of the gateways in this process, which stands still until a test sets it."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_900_000_000_000
+
+    def __call__(self) -> int:
+        return self.now_ms * 1_000_000
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """A clock by which no token ends because a machine is busy."""
+    clock = Clock()
+    monkeypatch.setattr(access, "time_ns", clock)
+    return clock
 
 
 @pytest.fixture
@@ -281,44 +305,50 @@ async def test_a_web_socket_that_the_token_is_not_for_is_told_why_and_closed(
     assert connection.close_code == 1008
 
 
-async def test_a_web_socket_ends_with_its_token(redis_url: str, acme: Speaker) -> None:
+async def test_a_web_socket_ends_with_its_token(redis_url: str, acme: Speaker, clock: Clock) -> None:
     async with running(redis_url, pentad_api_keys=KEYS) as service:
-        token = await token_for(service, ttl_s=1)
+        token = await token_for(service)
+        clock.now_ms += NEARLY_MS
         async with opened(service.address, **bearing(token)) as client:
+            clock.now_ms -= NEARLY_MS  # a clock that steps back lengthens nothing that is open
             assert await closed_with(client) == 4401
+        clock.now_ms += DEFAULT_TTL_S * 1000
         url = f"ws{service.address.removeprefix('http')}/v1/ws?session_id=s1"
         async with connect(url, proxy=None, **bearing(token)) as connection, in_time():
             await connection.wait_closed()
         assert (connection.close_code, "ended" in (connection.close_reason or "")) == (4401, True)
 
 
-async def test_a_web_socket_that_never_pauses_ends_with_its_token_too(redis_url: str, acme: Speaker) -> None:
-    async with (
-        running(redis_url, pentad_api_keys=KEYS) as service,
-        opened(service.address, **bearing(await token_for(service, ttl_s=1))) as client,
-    ):
-
-        async def flood() -> None:
-            while True:
-                await client.connection.send('{"type":"ping"}')
-
-        flooding = asyncio.create_task(flood())
-        assert await closed_with(client) == 4401
-        with pytest.raises(ConnectionClosed):
-            await flooding
-
-
-async def test_server_sent_events_and_waits_end_with_their_token(redis_url: str, acme: Speaker) -> None:
+async def test_a_web_socket_that_never_pauses_ends_with_its_token_too(
+    redis_url: str, acme: Speaker, clock: Clock
+) -> None:
     async with running(redis_url, pentad_api_keys=KEYS) as service:
-        token = await token_for(service, ttl_s=1)
+        token = await token_for(service)
+        clock.now_ms += NEARLY_MS
+        async with opened(service.address, **bearing(token)) as client:
+
+            async def flood() -> None:
+                while True:
+                    await client.connection.send('{"type":"ping"}')
+
+            flooding = asyncio.create_task(flood())
+            assert await closed_with(client) == 4401
+            with pytest.raises(ConnectionClosed):
+                await flooding
+
+
+async def test_server_sent_events_and_waits_end_with_their_token(redis_url: str, acme: Speaker, clock: Clock) -> None:
+    async with running(redis_url, pentad_api_keys=KEYS) as service:
+        token = await token_for(service)
+        clock.now_ms += NEARLY_MS
         async with rest(service, token) as page, in_time():
+            waited = await page.post("/v1/messages?wait=600", json={"content": "hi"})
+            assert waited.status_code == 202
             async with page.stream("GET", "/v1/sessions/s1/events") as stream:
                 assert stream.status_code == 200
                 assert [line async for line in stream.aiter_lines() if line.startswith("data")] == []
+            clock.now_ms += 500
             assert (await page.get("/v1/sessions/s1/events")).status_code == 401
-        async with rest(service, await token_for(service, ttl_s=1)) as page, in_time():
-            waited = await page.post("/v1/messages?wait=600", json={"content": "hi"})
-            assert waited.status_code == 202
 
 
 async def test_a_token_outlives_a_restart_and_holds_at_every_gateway(redis_url: str, acme: Speaker) -> None:
@@ -406,12 +436,13 @@ async def test_a_huge_token_is_refused_in_every_place(redis_url: str) -> None:
 
 
 async def test_tokens_are_in_no_log_no_error_and_no_metric(
-    redis_url: str, acme: Speaker, caplog: pytest.LogCaptureFixture
+    redis_url: str, acme: Speaker, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "pentad")
     caplog.set_level(logging.INFO)
     async with running(redis_url, pentad_api_keys=KEYS) as service:
-        token = await token_for(service, ttl_s=1)
+        token = await token_for(service)
+        clock.now_ms += NEARLY_MS
         secrets = token.removeprefix("pt1.").split(".")
         said = []
         async with rest(service, token) as page, in_time():
@@ -420,6 +451,7 @@ async def test_tokens_are_in_no_log_no_error_and_no_metric(
                 await client.connection.send("not JSON")
                 said.append(json.dumps(await client.receive()))
                 assert await closed_with(client) == 4401
+            clock.now_ms += 500
             said.append((await page.get("/v1/tasks")).text)
         async with rest(service) as page:
             said.append((await page.get("/v1/sessions/s1/events", params={"token": token})).text)
