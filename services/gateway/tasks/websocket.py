@@ -96,14 +96,19 @@ class WebSocketSession:
         self._stream.subscription.on_overflow = self._hurry
         cursor = self._stream.position.decode()
         writer = asyncio.create_task(self._write(cursor))
+        end = asyncio.timeout(self._caller.left_s)
         try:
-            await self._read()
-        except OSError:  # uvicorn's "client disconnected"
+            async with end:
+                await self._read()
+        except OSError:  # uvicorn's "client disconnected", or the end
             pass
         finally:
             metrics.websockets.labels().dec()
             self._stream.close()
             await cancel_all([writer])
+        if end.expired():  # also for a client that leaves unread what it is sent, or never pauses
+            self._hurry()
+            await _close(self._send, BAD_KEY, "the token has ended: come back with another, and your cursor")
 
     async def _write(self, cursor: str) -> None:
         try:
@@ -135,20 +140,9 @@ class WebSocketSession:
         return True
 
     async def _read(self) -> None:
-        while (frame := await self._next_frame())["type"] != "websocket.disconnect":
+        while (frame := await self._receive())["type"] != "websocket.disconnect":
             if frame["type"] == "websocket.receive":
                 await self._text(await self._answer(frame.get("text") or frame.get("bytes") or ""))
-
-    async def _next_frame(self) -> Any:
-        """Return what the client does next. Once the token has ended it closes the connection: nothing comes then."""
-        left_s = self._caller.left_s
-        if left_s != 0:  # a frame that waits already is read without a look at the time
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(left_s):
-                    return await self._receive()
-        self._hurry()
-        await _close(self._send, BAD_KEY, "the token has ended: come back with another, and your cursor")
-        return {"type": "websocket.disconnect"}
 
     async def _answer(self, raw: str | bytes) -> str | None:
         """Return the answer to a client's frame, if there is one."""

@@ -330,11 +330,32 @@ async def test_a_web_socket_that_never_pauses_ends_with_its_token_too(
             async def flood() -> None:
                 while True:
                     await client.connection.send('{"type":"ping"}')
+                    await asyncio.sleep(0)  # the gateway runs in this loop, too
 
             flooding = asyncio.create_task(flood())
             assert await closed_with(client) == 4401
             with pytest.raises(ConnectionClosed):
                 await flooding
+
+
+async def test_a_web_socket_whose_client_leaves_all_unread_ends_with_its_token_too(
+    redis_url: str, acme: Speaker, clock: Clock
+) -> None:
+    async with running(redis_url, pentad_api_keys=KEYS) as service:
+        token = await token_for(service)
+        clock.now_ms += NEARLY_MS
+        async with opened(service.address, **bearing(token), max_queue=1) as client:
+            for _ in range(3):
+                await acme.say("task_start", goal="g" * 1_000_000)
+            await wait_until(
+                "the gateway to let go", lambda: "pentad_websocket_connections 0.0" in exposition()[0].decode()
+            )
+            late = await acme.say("task_start", goal="late")
+            async with in_time():
+                with contextlib.suppress(ConnectionClosed):
+                    async for frame in client.connection:
+                        assert json.loads(frame).get("id") != late
+        assert client.connection.close_code == 4401
 
 
 async def test_server_sent_events_and_waits_end_with_their_token(redis_url: str, acme: Speaker, clock: Clock) -> None:
