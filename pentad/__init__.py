@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from pentad.contracts.records import Task
     from pentad.contracts.runs import InstructionRun, ToolRun
+    from pentad.contracts.tokens import AccessToken
     from pentad.contracts.turns import TurnEnd
     from pentad.errors import (
         Busy,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from pentad.system.start import start
 
 _HOMES = {
+    "AccessToken": "pentad.contracts.tokens",
     "Agent": "pentad.client.agent",
     "ApprovalRequest": "pentad.contracts.events",
     "Busy": "pentad.errors",
@@ -104,6 +106,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AccessToken",
     "Agent",
     "ApprovalRequest",
     "Busy",

@@ -14,7 +14,7 @@ class GatewayUnreachable(ClientError):  # noqa: N818 - reads as what happened
 
 
 class NotAuthorized(ClientError):  # noqa: N818 - reads as what happened
-    """The API key is missing or not known. Never again with this key."""
+    """The API key is missing or not known, or the token has ended. Never again with this key or token."""
 
 
 class NotFound(ClientError):  # noqa: N818 - reads as what happened

@@ -1,6 +1,6 @@
 """A conversation with a running Pentad: say something, follow its events, look at tasks, stop them."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from copy import copy
 from dataclasses import replace
@@ -19,6 +19,7 @@ from pentad.contracts.commands import NEW_TASK
 from pentad.contracts.events import SessionEvent
 from pentad.contracts.records import ShownStatus
 from pentad.contracts.runs import InstructionRun
+from pentad.contracts.tokens import DEFAULT_TTL_S, AccessToken, Right
 from pentad.contracts.turns import TurnEnd, TurnTracker
 from pentad.errors import Refused, RunFailed, TurnFailed
 from pentad.shared.command_settings import client_settings
@@ -170,6 +171,23 @@ class Agent:
         body = message_of(text, {"message_id": message_id, **named, **more})
         body = {"input": body.pop("content"), **{name: value for name, value in body.items() if name != "type"}}
         return await run_to_its_end(self._rest, instruction, body, patience_s=self._patience_s)
+
+    async def token(
+        self,
+        *,
+        may: Sequence[Right] = ("read", "send"),
+        ttl_s: int = DEFAULT_TTL_S,
+        user_id: str | None = None,
+    ) -> AccessToken:
+        """Return a short-lived token for this session, to be given to a web page in place of the key.
+
+        ``may``: ``read`` its events, messages and tasks; ``send`` messages, and control tasks; ``approve``.
+        ``user_id``: the person whose messages are sent with it, this agent's when not given. ``ttl_s``: seconds, a day
+        at most. Raises ``Refused`` when this agent has no session, and for what no token may have.
+        """
+        user = self.user_id if user_id is None else identifier("user_id", user_id)
+        body = {"session_id": self._named(None), "user_id": user, "may": list(may), "ttl_s": ttl_s}
+        return AccessToken.model_validate(await self._rest.call("POST", "/v1/tokens", body=body))
 
     async def move(self, message_id: str, to: str, task_id: str, *, beside: Turn | None = None) -> Turn:
         """Move a message of this session as ``management.move`` does; a turn of what comes of it in the other task.

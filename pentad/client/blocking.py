@@ -11,6 +11,7 @@ from pentad.client.task_changes import Observed
 from pentad.client.turns import About
 from pentad.contracts.events import SessionEvent
 from pentad.contracts.runs import InstructionRun
+from pentad.contracts.tokens import AccessToken
 
 T = TypeVar("T")
 
@@ -135,6 +136,10 @@ class SyncAgent:
     def execute(self, instruction: str, text: str, **about: Any) -> InstructionRun:
         """Run an instruction and return its data or content, as ``Agent.execute`` does."""
         return self._loop.wait(self._agent.execute(instruction, text, **about))
+
+    def token(self, **options: Any) -> AccessToken:
+        """Return a short-lived token for this session, as ``Agent.token`` does."""
+        return self._loop.wait(self._agent.token(**options))
 
     def observe(self, session_id: str | None = None, **options: Any) -> Iterator[Observed]:
         """Iterate over the list of tasks at each change, as ``Agent.observe`` does."""

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from pentad.client.gateway import Address, Dropped, Socket, opened
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ErrorEvent, SessionEvent, Snapshot, event_adapter
+from pentad.errors import Refused
 
 PATIENCE_S = 60.0
 """Seconds without a connection after which the client gives up."""
@@ -98,7 +99,7 @@ class Feed:
 
     async def _begin(self, socket: Socket) -> None:
         """The first frame says where the session stands; then go out the messages that may not have arrived."""
-        here = await _greeted(self._address, socket)
+        here = await _greeted(self._address, self.session_id, socket)
         if self.cursor is None:
             self.cursor = here
         self._opened_before, self._socket = True, socket
@@ -165,14 +166,16 @@ async def position(address: Address, session_id: str) -> str:
     """The cursor behind a session's newest event. Raises ``ClientError``."""
     try:
         async with opened(address, session_id, None) as socket:
-            return await _greeted(address, socket)
+            return await _greeted(address, session_id, socket)
     except Dropped as drop:
         raise address.unreachable(str(drop)) from None
 
 
-async def _greeted(address: Address, socket: Socket) -> str:
-    """The cursor in a connection's first frame."""
+async def _greeted(address: Address, session_id: str, socket: Socket) -> str:
+    """The cursor in a connection's first frame. Raises ``Refused`` where the gateway does not open this session."""
     frame = await socket.receive()
+    if frame.get("type") == "error":
+        raise Refused(f"the gateway does not open session {session_id!r}: {str(frame.get('message'))[:500]}")
     if frame.get("type") != "session":
         raise address.not_ours()
     return _beginning(frame.get("cursor"))

@@ -22,6 +22,7 @@ from pentad.errors import (
     Refused,
     Unreadable,
 )
+from pentad.contracts.tokens import TOKEN_PREFIX
 from pentad.shared.addresses import is_loopback
 
 if TYPE_CHECKING:
@@ -100,6 +101,9 @@ class Address:
         return GatewayUnreachable(f"the gateway at {self.url} answered {status}: {why}: {later}")
 
     def not_authorized(self) -> NotAuthorized:
+        if self.api_key is not None and self.api_key.startswith(TOKEN_PREFIX):
+            ended = "it has ended, or the API key that made it is gone: ask for another"
+            return NotAuthorized(f"the gateway at {self.url} does not take this token: {ended}")
         what = "does not know this API key" if self.api_key else "wants an API key"
         return NotAuthorized(f"the gateway at {self.url} {what}: {self.key_hint}")
 

@@ -9,7 +9,7 @@ from typing import Any
 from pentad.services.gateway.api_docs.document_routes import DocumentRoutes
 from pentad.services.gateway.api_docs.openapi import document
 from pentad.services.gateway.asgi import GatewayApp
-from pentad.services.gateway.edge.access import Access, EventTokens
+from pentad.services.gateway.edge.access import Access
 from pentad.services.gateway.edge.browsers import open_to
 from pentad.services.gateway.edge.operations import routes_of
 from pentad.services.gateway.memory.erasure_routes import ErasureRoutes
@@ -44,6 +44,7 @@ from pentad.services.gateway.tasks.session_routes import SessionRoutes
 from pentad.services.gateway.tasks.task_list import TaskList, TasksByTime
 from pentad.services.gateway.tasks.task_routes import TaskRoutes
 from pentad.services.gateway.tasks.tool_routes import ToolRoutes
+from pentad.services.gateway.tasks.token_routes import TokenRoutes
 from pentad.services.gateway.tasks.turn_follower import TurnFollower
 from pentad.services.gateway.tasks.turn_stream import TurnStreams
 from pentad.services.gateway.tasks.websocket import Commands, WebSockets
@@ -77,7 +78,7 @@ _EMBED_S = 30.0
 """Seconds that a client waits for vectors of its own texts at most."""
 _START_QUIETLY_S = 1.0
 ROUTE_GROUPS: tuple[type, ...] = (
-    *(MessageRoutes, SessionRoutes, TaskRoutes, ToolRoutes),
+    *(MessageRoutes, SessionRoutes, TokenRoutes, TaskRoutes, ToolRoutes),
     *(MemoryRoutes, ForgettingRoutes, UpkeepRoutes, KnowledgeRoutes, ErasureRoutes),
     *(ModelRoutes, CompletionRoutes, InstructionRoutes, RunRoutes, DeadLetterRoutes, DocumentRoutes),
 )
@@ -127,7 +128,6 @@ class GatewayService:
         control = Control(Actors(store, f"gateway-{token_hex(6)}", settings.lease_ms), queries)
         moves = MessageMoves(store, queries, self._cases)
         self._access = Access(settings.api_keys, settings.admin_key, settings.pentad_cors_origins)
-        self._tokens = EventTokens(settings.api_keys)
         self._websockets = WebSockets(
             self._access, self._streams, Commands(intake=self._intake, control=control, moves=moves), shards
         )
@@ -135,7 +135,8 @@ class GatewayService:
         tasks = TaskList(store, queries, TasksByTime(store, records, shards, settings.session_ttl_s))
         return (
             MessageRoutes(self._intake, turns, shards),
-            SessionRoutes(queries, self._streams, self._tokens, shards),
+            SessionRoutes(queries, self._streams, shards),
+            TokenRoutes(self._access),
             TaskRoutes(queries, tasks, control, moves, shards),
             ToolRoutes(queries, DirectCalls(store, queries, self._intake, turns)),
             *self._memory_routes(queries, records),
@@ -179,7 +180,7 @@ class GatewayService:
         health = health_routes([self, *self._others], metrics_keys=self._metrics_keys)
         documents = DocumentRoutes(lambda: document(ROUTE_GROUPS))
         routes = [*health, *routes_of(*self._groups, documents)]
-        app = GatewayApp(self._access, self._tokens, self._websockets, routes, self._unstarted)
+        app = GatewayApp(self._access, self._websockets, routes, self._unstarted)
         return open_to(app, self._settings.pentad_cors_origins)
 
     def _unstarted(self) -> str | None:

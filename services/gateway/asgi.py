@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pentad.contracts.errors import ErrorCode
-from pentad.services.gateway.edge.access import Access, EventTokens
-from pentad.services.gateway.edge.browsers import caller_of
+from pentad.services.gateway.edge.access import Access
+from pentad.services.gateway.edge.browsers import token_in_address
 from pentad.services.gateway.edge.problems import ProblemError, busy, missing
 from pentad.services.gateway.tasks.websocket import WebSockets
 from pentad.shared.errors import DamagedError, OutageError
@@ -27,14 +27,13 @@ class GatewayApp:
     def __init__(
         self,
         access: Access,
-        tokens: EventTokens,
         websockets: WebSockets,
         routes: "Sequence[Route]",
         unstarted: Callable[[], str | None],
     ) -> None:
         """``routes``: the routes of REST, and those of health and metrics, which need no API key. ``unstarted`` returns
         the reason why nothing else is served yet, or None."""
-        self._access, self._tokens, self._websockets, self._unstarted = access, tokens, websockets, unstarted
+        self._access, self._websockets, self._unstarted = access, websockets, unstarted
         self._rest = _rest(routes)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -49,7 +48,7 @@ class GatewayApp:
             if scope["path"] == WEBSOCKET_PATH:
                 raise ProblemError(426, _NO_UPGRADE)
             if scope["path"].startswith("/v1/"):
-                scope["pentad.caller"] = caller_of(self._access, self._tokens, scope)
+                scope["pentad.caller"] = self._access.caller(scope["headers"], (), token_in_address(scope))
                 self._check_started()
         except ProblemError as problem:
             await problem.response()(scope, receive, send)

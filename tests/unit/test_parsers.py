@@ -27,11 +27,12 @@ from pentad.services.gateway.domain.completion import read_completion
 from pentad.services.gateway.domain.episode import read_episode
 from pentad.services.gateway.domain.expansion import read_expansion
 from pentad.services.gateway.domain.forget_request import read_forgetting, read_undo
-from pentad.services.gateway.domain.frames import read_message, read_object, read_run
+from pentad.services.gateway.domain.frames import read_message, read_object, read_run, read_token_request
 from pentad.services.gateway.domain.move import read_move
 from pentad.services.gateway.domain.tool_call import read_call
 from pentad.services.gateway.edge.http import BODY_LIMIT
 from pentad.services.gateway.edge.pages import parse_page
+from pentad.services.gateway.edge.tokens import TokenReader
 from pentad.services.gateway.memory.reindexing import read_reindexing
 from pentad.services.gateway.operator.dead_letters import parse_name
 from pentad.services.router.domain.control_words import control_of
@@ -67,6 +68,7 @@ from pentad.shared.recall.questions import read_question
 from pentad.shared.recall.terms import terms_of, words_digest
 from pentad.shared.segments.anchors import anchor_of
 from pentad.shared.segments.segment import MAX_SEGMENT_CHARS, spans_of
+from pentad.shared.service.uvicorn_server import HEAD_LIMIT
 from pentad.shared.settings import parse_api_keys, parse_key_hosts
 from tests.support.slowness import slowness
 
@@ -99,7 +101,11 @@ def _refused(text: str) -> None:
         look(refusal.words)
 
 
+_TOKENS = TokenReader([(f"key-{number}".encode(), "acme") for number in range(1000)])
+"""A reader of access tokens with many keys, each of which is compared."""
+
 READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
+    "a token in an address": (lambda text: _TOKENS.read(f"pt1.{text}".encode("utf-8", "replace"), 0), HEAD_LIMIT),
     "a body": (lambda text: read_object(text.encode()), BODY_LIMIT),
     "JSON": (read_json, BODY_LIMIT),
     "an inbound entry": (lambda text: read_entry("1-1", {b"data": text.encode()}, 4), BODY_LIMIT),
@@ -152,6 +158,7 @@ READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
 }
 ASKED: tuple[Callable[[Mapping[str, Any]], object], ...] = (
     *(read_expansion, read_move, read_undo, read_forgetting, read_episode, read_node, read_edge, read_reindexing),
+    read_token_request,
     lambda body: read_message(body, "t", "s", "m"),
     lambda body: read_run(body, "poet"),
     lambda body: read_call(body, "echo"),
@@ -161,6 +168,7 @@ _NAMES = (
     *("content", "input", "text", "user_id", "at", "anchor", "anchors", "window", "metadata", "budget", "deadline"),
     *("args", "call_id", "messages", "tools", "timeout", "wait", "temperature"),
     *("kind", "source", "target", "type", "message_id", "to", "task_id", "cursor", "true_from", "weight", "sessions"),
+    *("session_id", "may", "ttl_s"),
 )
 ELSEWHERE = {
     "pentad.contracts.ids.shard_in": "it looks at the beginning of an id of ours",

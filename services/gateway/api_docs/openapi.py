@@ -21,6 +21,7 @@ from pentad.contracts.memories import (
 from pentad.contracts.models import ModelEntry
 from pentad.contracts.records import StepPrompt, Task, UnreadableTask
 from pentad.contracts.runs import InstructionRun, ToolRun
+from pentad.contracts.tokens import AccessToken, TokenRequest
 from pentad.contracts.tools import ToolSpec
 from pentad.services.gateway.edge.operations import described_open, paths_of
 from pentad.services.gateway.edge.schemas import ANY_OBJECT, REFS, TEXT, Json, gives, object_of, ref
@@ -49,7 +50,8 @@ def _schemas() -> Json:
     tasks = Task, UnreadableTask, StepPrompt, InstructionRun, ToolRun
     memory = RecalledMemories, OpenedAnchor, MemoryStats, MemoryRebuild, KeptEpisode
     known = KnownNode, KnownEdge, Neighbourhood
-    models = (*tasks, *memory, *known, ToolSpec, InboundMessage, ModelCompletion, ModelEntry, Instruction)
+    tokens = TokenRequest, AccessToken
+    models = (*tasks, *memory, *known, *tokens, ToolSpec, InboundMessage, ModelCompletion, ModelEntry, Instruction)
     wanted = [(model, "serialization") for model in models]
     _, definitions = models_json_schema(wanted, ref_template=REFS)  # type: ignore[arg-type]
     problem = object_of(type=TEXT, title=TEXT, status={"type": "integer"}, detail=TEXT)
@@ -76,6 +78,9 @@ def document(groups: Sequence[type]) -> Json:
         "paths": paths_of(*groups) | _HEALTH_PATHS,
         "components": {
             "schemas": _schemas(),
-            "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "one of PENTAD_API_KEYS"}},
+            "securitySchemes": {
+                "key": {"type": "http", "scheme": "bearer", "description": "one of PENTAD_API_KEYS"},
+                "token": {"type": "http", "scheme": "bearer", "description": "of POST /v1/tokens, which may do this"},
+            },
         },
     }

@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from pentad.contracts.commands import MAX_CONTENT, InboundMessage
 from pentad.contracts.plain_json import read_json
+from pentad.contracts.tokens import TokenRequest
 from pentad.shared.errors import PentadError
 from pentad.shared.kinds import ControlKind
 
@@ -60,6 +61,14 @@ def read_run(body: Mapping[str, Any], instruction: str) -> dict[str, Any]:
         "content": text,
         "instruction": instruction,
     }
+
+
+def read_token_request(body: Mapping[str, Any]) -> TokenRequest:
+    """Read a request for an access token. Raises ``UnreadableError``."""
+    try:
+        return TokenRequest.model_validate(body)
+    except ValidationError as error:
+        raise UnreadableError("; ".join(complaints(error))) from None
 
 
 def complaints(error: ValidationError) -> list[str]:

@@ -136,18 +136,36 @@ def wait_of(request: "Request") -> float | None:
     return min(seconds, WAIT_LIMIT_S)
 
 
-def tenant_of(request: "Request") -> str:
-    """Return the tenant of the request's caller. Raises ``ProblemError`` (403) for the admin key."""
+def caller_of(request: "Request") -> Caller:
+    """Return the request's caller."""
     caller: Caller = request.scope["pentad.caller"]
+    return caller
+
+
+def tenant_of(request: "Request") -> str:
+    """Return the tenant of the request's caller, who may see all of it.
+
+    Raises ``ProblemError`` (403) for the admin key and for tokens: see `scope_of`.
+    """
+    tenant, _ = scope_of(request)
+    caller_of(request).check(None)
+    return tenant
+
+
+def scope_of(request: "Request") -> tuple[str, str | None]:
+    """Return the tenant of the request's caller, and the session to which a token keeps the caller; None: all.
+
+    Raises ``ProblemError`` (403) for the admin key.
+    """
+    caller = caller_of(request)
     if caller.tenant is None:
         raise ProblemError(403, "this belongs to a tenant: use one of its API keys, not the admin key")
-    return caller.tenant
+    return caller.tenant, caller.session
 
 
 def admin_only(request: "Request") -> None:
     """Refuse all callers but the operator. Raises ``ProblemError`` (403)."""
-    caller: Caller = request.scope["pentad.caller"]
-    if not caller.admin:
+    if not caller_of(request).admin:
         raise ProblemError(
             403,
             "this needs the admin key as `Authorization: Bearer KEY`: PENTAD_ADMIN_KEY, or for an open gateway without "
@@ -163,8 +181,11 @@ def session_keys(tenant: str, session: str, shards: int) -> SessionKeys:
 
 
 def session_of(request: "Request", shards: int) -> SessionKeys:
-    """Return the keys of the session in the path. Raises ``ProblemError`` (400, 403)."""
-    return session_keys(tenant_of(request), request.path_params["session"], shards)
+    """Return the keys of the session in the path. Raises ``ProblemError`` (400; 403 for another than the token's)."""
+    (tenant, _), session, grant = scope_of(request), request.path_params["session"], caller_of(request).grant
+    if grant is not None:
+        grant.check_session(session)
+    return session_keys(tenant, session, shards)
 
 
 def task_of(request: "Request") -> str:

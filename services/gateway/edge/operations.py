@@ -7,10 +7,13 @@ document; `routes_of` makes routes of such objects, and `paths_of` makes the doc
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pentad.contracts.tokens import Right
+from pentad.services.gateway.edge.access import Caller
 from pentad.services.gateway.edge.schemas import PROBLEMS, Json, gives, ref
 from pentad.shared.immutable import immutable
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
     from starlette.routing import Route
 
 H = TypeVar("H", bound=Callable[..., Awaitable[Any]])
@@ -28,6 +31,8 @@ class Operation:
     """Path in the router's form: ``/v1/tasks/{task}``."""
     description: Json
     """OpenAPI operation object."""
+    right: Right | None = None
+    """Right that lets the holder of a token in, for the token's session; None: tokens are refused."""
 
 
 def operation(
@@ -37,12 +42,15 @@ def operation(
     *parameters: Json,
     body: Json | None = None,
     problems: tuple[int, ...] = (),
+    right: Right | None = None,
     **responses: Json,
 ) -> Callable[[H], H]:
     """Declare the operation that a handler serves for callers with a key.
 
     ``body``: the OpenAPI object of the request body, as `json_body` makes it. ``problems``: statuses of its refusals,
-    beside those of every operation. ``responses``: its answers by status: ``_200=gives(...)``.
+    beside those of every operation. ``right``: what a token must allow for its holder to be let in too, whom the
+    handler keeps to the token's session; without it holders of tokens are refused before the handler is called.
+    ``responses``: its answers by status: ``_200=gives(...)``.
     """
     refusals = {
         str(code): gives(PROBLEMS[code], ref("Problem"), "application/problem+json")
@@ -53,7 +61,9 @@ def operation(
         "parameters": list(parameters),
         "responses": _by_status(responses) | refusals,
     }
-    return _marked(Operation(method, path, described if body is None else described | {"requestBody": body}))
+    if right is not None:
+        described["security"] = [{"key": []}, {"token": [right]}]
+    return _marked(Operation(method, path, described if body is None else described | {"requestBody": body}, right))
 
 
 def open_operation(method: str, path: str, summary: str, **responses: Json) -> Callable[[H], H]:
@@ -79,10 +89,22 @@ def routes_of(*groups: object) -> "list[Route]":
     from starlette.routing import Route
 
     return [
-        Route(declared.path, getattr(group, name), methods=[declared.method])
+        Route(declared.path, _checked(declared.right, getattr(group, name)), methods=[declared.method])
         for group in groups
         for declared, name in operations_of(type(group))
     ]
+
+
+def _checked(right: Right | None, handler: "Callable[[Request], Awaitable[Any]]") -> Any:
+    """Return the handler behind a check of the caller's token, so that no route is open to tokens by an oversight."""
+
+    async def checked(request: "Request") -> Any:
+        caller: Caller | None = request.scope.get("pentad.caller")
+        if caller is not None:
+            caller.check(right)
+        return await handler(request)
+
+    return checked
 
 
 def paths_of(*groups: type) -> dict[str, Json]:

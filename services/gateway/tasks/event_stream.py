@@ -25,12 +25,15 @@ STREAM_HEADERS = [
 class EventStream:
     """The response: an ASGI app that lasts until the client leaves, reads too slowly, or the gateway stops.
 
-    A stream of one turn ends with the turn.
+    A stream of one turn ends with the turn, one that a token has opened with the token.
     """
 
-    def __init__(self, closing: asyncio.Event, keys: SessionKeys, stream: TurnStream) -> None:
-        """``closing`` is set when the gateway stops. The response closes ``stream``."""
-        self._closing, self._keys, self._stream = closing, keys, stream
+    def __init__(
+        self, closing: asyncio.Event, keys: SessionKeys, stream: TurnStream, left_s: float | None = None
+    ) -> None:
+        """``closing`` is set when the gateway stops. The response closes ``stream``. ``left_s``: seconds that it may
+        last; None: any time."""
+        self._closing, self._keys, self._stream, self._left_s = closing, keys, stream, left_s
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["method"] == "HEAD":
@@ -44,7 +47,7 @@ class EventStream:
             asyncio.create_task(self._closing.wait()),
         }
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, timeout=self._left_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._stream.close()
             await cancel_all(tasks)

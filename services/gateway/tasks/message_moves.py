@@ -49,7 +49,8 @@ class MessageMoves:
     async def move(self, tenant: str, task: str, request: MoveRequest, session: str | None = None) -> None:
         """Ask a task to move a message; a repeated request, or one that is done already, changes nothing.
 
-        ``session``: the session that the task must belong to. Raises ``ProblemError``: 404, 409, 429, 503.
+        ``session``: the session that both tasks must belong to; those of others are as unknown as none at all. Raises
+        ``ProblemError``: 404, 409, 429, 503.
         """
         try:
             keys, source = await self._source(tenant, task, session)
@@ -57,7 +58,7 @@ class MessageMoves:
             if is_repeat(request, task, found):
                 return
             if request.to != NEW_TASK:
-                check_destination(source, request.to, await self._destination(tenant, request.to))
+                check_destination(source, request.to, await self._destination(tenant, request.to, session))
         except UnmovableError as error:
             raise ProblemError(409, str(error), ErrorCode.NOT_ALLOWED) from None
         except OutageError:
@@ -87,17 +88,19 @@ class MessageMoves:
         header = None if keys is None else await load_task(self._store, keys)
         if keys is not None and header is not None and session in (None, header.session):
             return keys, header
-        if header is None and await self._queries.record(tenant, task) is not None:
+        record = await self._queries.record(tenant, task) if header is None else None
+        if record is not None and session in (None, record.task.session_id):
             raise UnmovableError(f"task {task} is archived: its messages stay")
         raise missing(f"there is no task {task[:128]!r}", ErrorCode.UNKNOWN_TASK)
 
-    async def _destination(self, tenant: str, task: str) -> Destination:
+    async def _destination(self, tenant: str, task: str, session: str | None) -> Destination:
         keys = self._queries.task_keys(tenant, task)
         header = None if keys is None else await load_task(self._store, keys)
-        archived = header is None and await self._queries.record(tenant, task) is not None
-        if header is None and not archived:
+        record = await self._queries.record(tenant, task) if header is None else None
+        own = header.session if header is not None else record.task.session_id if record is not None else None
+        if own is None or session not in (None, own):
             raise missing(f"there is no task {task[:128]!r}", ErrorCode.UNKNOWN_TASK)
-        return Destination(header, archived)
+        return Destination(header, archived=record is not None)
 
     async def _whereabouts(self, keys: TaskKeys, source: TaskHeader, message_id: str) -> Whereabouts:
         """Return the place of a message in a task: mail first, then the transcript, the order in which it travels."""

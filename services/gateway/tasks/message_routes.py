@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from pentad.contracts.commands import InboundMessage
 from pentad.services.gateway.domain.frames import UnreadableError, read_message
-from pentad.services.gateway.edge.http import answer, read_body, session_keys, tenant_of, wait_of
+from pentad.services.gateway.edge.http import answer, caller_of, read_body, scope_of, session_keys, wait_of
 from pentad.services.gateway.edge.operations import operation
 from pentad.services.gateway.edge.problems import ProblemError, invalid
 from pentad.services.gateway.edge.schemas import RECEIPT, TURN, gives, json_body, query, ref
@@ -31,6 +31,7 @@ class MessageRoutes:
         query("wait", "number", "seconds to wait for the turn's end; 600 at most are waited", minimum=0),
         body=json_body(ref("InboundMessage")),
         problems=(400, 409, 413, 415, 422, 429),
+        right="send",
         _200=gives("the turn", TURN),
         _202=gives("accepted", RECEIPT),
     )
@@ -43,7 +44,8 @@ class MessageRoutes:
                 if body.get("message_id") is not None:
                     await self._intake.is_repeat(message, keys)
                 return answer(receipt(keys, await self._intake.accept(message, keys)), 202)
-            turn = await self._turns.wait(message, keys, wait_s)
+            left_s = caller_of(request).left_s
+            turn = await self._turns.wait(message, keys, wait_s if left_s is None else min(wait_s, left_s))
         except ProblemError as problem:
             problem.message_id = message.message_id
             raise
@@ -53,11 +55,16 @@ class MessageRoutes:
 
 
 def message_of(request: "Request", body: Mapping[str, Any], shards: int) -> tuple[InboundMessage, SessionKeys]:
-    """Return the message in a body, with an id, and the keys of its session. Raises ``ProblemError`` (400, 422)."""
+    """Return the message in a body, with an id, and the keys of its session.
+
+    Raises ``ProblemError``: 400, 422, and 403 for a session or user that the caller's token is not for.
+    """
+    (tenant, _), grant = scope_of(request), caller_of(request).grant
+    body = body if grant is None else grant.message(body)
     session = body.get("session_id") or new_session_id()
     if not isinstance(session, str):
         raise invalid("session_id: a text is expected")
-    keys = session_keys(tenant_of(request), session, shards)
+    keys = session_keys(tenant, session, shards)
     try:
         return read_message(body, keys.tenant, keys.session, new_message_id()), keys
     except UnreadableError as error:

@@ -1,13 +1,11 @@
 """The routes of sessions: the list, and the messages and events of one session."""
 
-from time import time
 from typing import TYPE_CHECKING
 
-from pentad.services.gateway.edge.access import EventTokens
-from pentad.services.gateway.edge.http import answer, answer_with_page, page_of, session_of, tenant_of
+from pentad.services.gateway.edge.http import answer, answer_with_page, caller_of, page_of, session_of, tenant_of
 from pentad.services.gateway.edge.operations import operation
 from pentad.services.gateway.edge.problems import bad, missing
-from pentad.services.gateway.edge.schemas import LIST, SESSION, TEXT, TURN_LEFT, gives, object_of, page, path, query
+from pentad.services.gateway.edge.schemas import LIST, SESSION, TEXT, TURN_LEFT, gives, page, path, query
 from pentad.services.gateway.tasks.event_stream import EventStream
 from pentad.services.gateway.tasks.queries import Queries
 from pentad.services.gateway.tasks.turn_stream import TurnStreams
@@ -21,8 +19,8 @@ if TYPE_CHECKING:
 class SessionRoutes:
     """Routes of the sessions of the caller's tenant."""
 
-    def __init__(self, queries: Queries, streams: TurnStreams, tokens: EventTokens, shards: int) -> None:
-        self._queries, self._streams, self._tokens, self._shards = queries, streams, tokens, shards
+    def __init__(self, queries: Queries, streams: TurnStreams, shards: int) -> None:
+        self._queries, self._streams, self._shards = queries, streams, shards
 
     @operation("GET", "/v1/sessions", "Sessions, newest first", *LIST, problems=(422,), _200=gives("", page(SESSION)))
     async def list_sessions(self, request: "Request") -> "Response":
@@ -36,6 +34,7 @@ class SessionRoutes:
         "The last messages of a session, oldest first",
         path("session"),
         problems=(400, 404),
+        right="read",
         _200=gives("at most 200", page(TURN_LEFT)),
     )
     async def list_messages(self, request: "Request") -> "Response":
@@ -51,8 +50,9 @@ class SessionRoutes:
         "A session's events as they come, after the header Last-Event-ID or `after`, else from the oldest kept",
         path("session"),
         query("after", "string", "`id` of the last event seen"),
-        query("token", "string", "in place of an API key, which an EventSource cannot send"),
+        query("token", "string", "a token of POST /v1/tokens, where there is no header: an EventSource can send none"),
         problems=(400,),
+        right="read",
         _200=gives("server-sent events", TEXT, "text/event-stream"),
     )
     async def get_events(self, request: "Request") -> EventStream:
@@ -63,18 +63,5 @@ class SessionRoutes:
             cursor = parse_cursor(text)
         except BadCursorError as error:
             raise bad(str(error)) from None
-        return EventStream(self._streams.closing, keys, await self._streams.open(keys, cursor))
-
-    @operation(
-        "POST",
-        "/v1/sessions/{session}/event-token",
-        "A token to follow the session's events with, for five minutes",
-        path("session"),
-        problems=(400,),
-        _200=gives("", object_of(token=TEXT, expires_at={"type": "integer", "description": "Unix seconds"})),
-    )
-    async def make_token(self, request: "Request") -> "Response":
-        """Return a token that only lets its holder follow the session's events for some minutes."""
-        keys = session_of(request, self._shards)
-        token, end = self._tokens.issue(keys.tenant, keys.session, time())
-        return answer({"token": token, "expires_at": end})
+        stream, left_s = await self._streams.open(keys, cursor), caller_of(request).left_s
+        return EventStream(self._streams.closing, keys, stream, left_s)

@@ -10,8 +10,10 @@ from pentad.services.gateway.edge.http import (
     answer,
     answer_with_list,
     answer_with_page,
+    caller_of,
     page_of,
     read_asked,
+    scope_of,
     session_keys,
     step_of,
     task_of,
@@ -67,6 +69,7 @@ class TaskRoutes:
         *LIST,
         problems=(400, 422),
         _200=gives("", page({"anyOf": [ref("Task"), ref("UnreadableTask")]})),
+        right="read",
     )
     async def list_tasks(self, request: "Request") -> "Response":
         """Return the tenant's tasks, the newest first."""
@@ -74,15 +77,29 @@ class TaskRoutes:
         status, session = request.query_params.get("status"), request.query_params.get("session_id")
         if status not in (None, *SHOWN_STATUSES):
             raise invalid(f"status must be one of {', '.join(SHOWN_STATUSES)}")
+        (tenant, own), grant = scope_of(request), caller_of(request).grant
+        if session is None:
+            session = own
+        elif grant is not None:
+            grant.check_session(session)
         if session is not None:
-            session_keys(tenant_of(request), session, self._shards)
+            session_keys(tenant, session, self._shards)
         began = Began(time_of(request, "since") or 0, time_of(request, "until"))
-        return answer_with_page(await self._tasks.page(tenant_of(request), limit, after, status, session, began))
+        return answer_with_page(await self._tasks.page(tenant, limit, after, status, session, began))
 
-    @operation("GET", "/v1/tasks/{task}", "One task", path("task"), problems=(404, 410), _200=gives("", ref("Task")))
+    @operation(
+        "GET",
+        "/v1/tasks/{task}",
+        "One task",
+        path("task"),
+        problems=(404, 410),
+        right="read",
+        _200=gives("", ref("Task")),
+    )
     async def get_task(self, request: "Request") -> "Response":
         """Return a task; an archived one from its record."""
-        task = await self._queries.task(tenant_of(request), task_of(request))
+        tenant, name = await self._visible(request)
+        task = await self._queries.task(tenant, name)
         if task is None:
             raise missing("there is no such task", ErrorCode.UNKNOWN_TASK)
         return answer(task.model_dump(mode="json"))
@@ -98,11 +115,12 @@ class TaskRoutes:
             "`positions` that are left out since a message was moved",
             object_of(task_id=ref("Id"), messages={"type": "array", "items": ANY_OBJECT}),
         ),
+        right="read",
     )
     async def get_transcript(self, request: "Request") -> "Response":
         """Return the transcript that the model would get; an ``exclusion`` names the positions of moved messages."""
-        task = task_of(request)
-        messages = await self._queries.transcript(tenant_of(request), task)
+        tenant, task = await self._visible(request)
+        messages = await self._queries.transcript(tenant, task)
         if messages is None:
             raise missing("there is no such task", ErrorCode.UNKNOWN_TASK)
         return await answer_with_list({"task_id": task}, "messages", messages)
@@ -134,11 +152,12 @@ class TaskRoutes:
         path("ref"),
         problems=(404, 410),
         _200=gives("", object_of(task_id=ref("Id"), ref=ref("Id"), content=TEXT)),
+        right="read",
     )
     async def get_value(self, request: "Request") -> "Response":
         """Return the whole value that an event's ``ref`` names."""
-        task, name = task_of(request), request.path_params["ref"]
-        content = await self._queries.value(tenant_of(request), task, name) if is_identifier(name) else None
+        (tenant, task), name = await self._visible(request), request.path_params["ref"]
+        content = await self._queries.value(tenant, task, name) if is_identifier(name) else None
         if content is None:
             raise missing("this task has no such value")
         return answer({"task_id": task, "ref": name, "content": content})
@@ -150,6 +169,7 @@ class TaskRoutes:
         path("task"),
         problems=(404, 409),
         _202=_ASKED,
+        right="send",
     )
     async def cancel_task(self, request: "Request") -> "Response":
         """Ask a task to cancel itself."""
@@ -163,6 +183,7 @@ class TaskRoutes:
         path("task"),
         problems=(404, 409),
         _202=_ASKED,
+        right="send",
     )
     async def pause_task(self, request: "Request") -> "Response":
         """Ask a task to pause."""
@@ -175,6 +196,7 @@ class TaskRoutes:
         path("task"),
         problems=(404, 409),
         _202=_ASKED,
+        right="send",
     )
     async def resume_task(self, request: "Request") -> "Response":
         """Ask a paused task to continue."""
@@ -203,15 +225,24 @@ class TaskRoutes:
         body=json_body(MOVE),
         problems=(400, 404, 409, 410, 413, 415, 422, 429),
         _202=gives("asked", MOVE),
+        right="send",
     )
     async def move_message(self, request: "Request") -> "Response":
         """Ask a task to move one of its messages to another task."""
-        task, tenant = task_of(request), tenant_of(request)
+        task, (tenant, session) = task_of(request), scope_of(request)
         asked = await read_asked(request, read_move)
-        await self._moves.move(tenant, task, asked)
+        await self._moves.move(tenant, task, asked, session)
         return answer({"message_id": asked.message_id, "to": asked.to}, 202)
 
     async def _ask(self, what: ControlKind, request: "Request") -> "Response":
-        task = task_of(request)
-        await self._control.ask(what, tenant_of(request), task)
+        task, (tenant, session) = task_of(request), scope_of(request)
+        await self._control.ask(what, tenant, task, session)
         return answer({"task_id": task}, 202)
+
+    async def _visible(self, request: "Request") -> tuple[str, str]:
+        """Return the caller's tenant and the task in the path. Raises ``ProblemError`` (404) for a task that a token
+        does not open, as for one that is not there."""
+        (tenant, session), task = scope_of(request), task_of(request)
+        if session is not None and await self._queries.session_of(tenant, task) != session:
+            raise missing("there is no such task", ErrorCode.UNKNOWN_TASK)
+        return tenant, task

@@ -13,7 +13,7 @@ from pentad.contracts.errors import ErrorCode
 from pentad.contracts.ids import is_external_id, is_identifier
 from pentad.services.gateway.domain.frames import UnreadableError, command_of, control_of, read_message, read_object
 from pentad.services.gateway.domain.move import read_move
-from pentad.services.gateway.edge.access import Access, chosen_protocol
+from pentad.services.gateway.edge.access import Access, Caller, chosen_protocol
 from pentad.services.gateway.edge.client_events import as_text, error_event
 from pentad.services.gateway.edge.http import session_keys
 from pentad.services.gateway.edge.problems import ProblemError
@@ -54,25 +54,29 @@ class WebSockets:
         """
         accept = {"type": "websocket.accept", "subprotocol": chosen_protocol(scope["subprotocols"])}
         try:
-            tenant = self._access.tenant(scope["headers"], scope["subprotocols"])
+            caller = self._access.caller(scope["headers"], scope["subprotocols"])
+            tenant = caller.tenant
+            if tenant is None:
+                raise ProblemError(401, "the admin key is no tenant's: use one of the gateway's API keys")
         except ProblemError as problem:
             await send(accept)
             await _close(send, BAD_KEY, problem.detail)
             return
         query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        session, after = query.get("session_id", [""])[0] or new_session_id(), query.get("after", [""])[0]
+        named, after = query.get("session_id", [""])[0], query.get("after", [""])[0]
         try:
-            keys, cursor = session_keys(tenant, session, self._shards), parse_cursor(after) if after else None
+            keys = session_keys(tenant, _session_for(caller, named), self._shards)
+            cursor = parse_cursor(after) if after else None
         except (ProblemError, BadCursorError) as error:
             await send(accept)
-            refusal = error_event(SessionKeys(0, tenant, ""), ErrorCode.BAD_MESSAGE, str(error))
-            await send({"type": "websocket.send", "text": refusal})
+            code = error.code if isinstance(error, ProblemError) and error.code else ErrorCode.BAD_MESSAGE
+            await send({"type": "websocket.send", "text": error_event(SessionKeys(0, tenant, ""), code, str(error))})
             await _close(send, REFUSED, str(error))
             return
         stream = await self._streams.open(keys, cursor)
         try:
             await send(accept)
-            await WebSocketSession(self._commands, keys, stream, receive, send).run()
+            await WebSocketSession(self._commands, caller, keys, stream, receive, send).run()
         finally:
             stream.close()
 
@@ -80,24 +84,31 @@ class WebSockets:
 class WebSocketSession:
     """One open WebSocket connection, after its handshake."""
 
-    def __init__(self, commands: Commands, keys: SessionKeys, stream: TurnStream, receive: Any, send: Any) -> None:
-        self._commands, self._keys, self._stream = commands, keys, stream
+    def __init__(
+        self, commands: Commands, caller: Caller, keys: SessionKeys, stream: TurnStream, receive: Any, send: Any
+    ) -> None:
+        self._commands, self._caller, self._keys, self._stream = commands, caller, keys, stream
         self._receive, self._send = receive, send
 
     async def run(self) -> None:
-        """Serve the connection until either side closes it."""
+        """Serve the connection until either side closes it, or the token that has opened it ends."""
         metrics.websockets.labels().inc()
         self._stream.subscription.on_overflow = self._hurry
         cursor = self._stream.position.decode()
         writer = asyncio.create_task(self._write(cursor))
+        end = asyncio.timeout(self._caller.left_s)
         try:
-            await self._read()
-        except OSError:  # uvicorn's "client disconnected"
+            async with end:
+                await self._read()
+        except OSError:  # uvicorn's "client disconnected", or the end
             pass
         finally:
             metrics.websockets.labels().dec()
             self._stream.close()
             await cancel_all([writer])
+        if end.expired():  # also for a client that leaves unread what it is sent, or never pauses
+            self._hurry()
+            await _close(self._send, BAD_KEY, "the token has ended: come back with another, and your cursor")
 
     async def _write(self, cursor: str) -> None:
         try:
@@ -152,6 +163,7 @@ class WebSocketSession:
     async def _execute(self, command: str, body: dict[str, Any]) -> str | None:
         if command == "ping":
             return '{"type":"pong"}'
+        self._caller.check("send")
         if (control := control_of(command)) is not None:
             task = body.get("task_id")
             if not isinstance(task, str) or not is_identifier(task):
@@ -164,6 +176,8 @@ class WebSocketSession:
             await self._commands.moves.move(keys.tenant, task, asked, keys.session)
             return None
         given = {name: value for name, value in body.items() if name != "type"}
+        if self._caller.grant is not None:
+            given = self._caller.grant.message(given)
         message = read_message(given, self._keys.tenant, self._keys.session, new_message_id())
         try:
             if given.get("message_id") is not None:
@@ -182,6 +196,18 @@ class WebSocketSession:
         writable = getattr(getattr(self._send, "__self__", None), "writable", None)
         if isinstance(writable, asyncio.Event):
             writable.set()
+
+
+def _session_for(caller: Caller, named: str) -> str:
+    """Return the session that a connection follows: the named one, else the token's, else a new one.
+
+    Raises ``ProblemError`` (403) for another session than the token's, and for a token that may not read.
+    """
+    if caller.grant is None:
+        return named or new_session_id()
+    caller.check("read")
+    caller.grant.check_session(named or caller.grant.session)
+    return caller.grant.session
 
 
 def _message_id(body: dict[str, Any]) -> str | None:

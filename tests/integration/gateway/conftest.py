@@ -3,7 +3,7 @@
 import json
 import ssl
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import httpx2
@@ -23,15 +23,20 @@ NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 @asynccontextmanager
-async def running(redis: str, **settings: Any) -> AsyncIterator[GatewayService]:
-    """A gateway from its start to its stop."""
+async def running_at(port: int, redis: str, **settings: Any) -> AsyncIterator[GatewayService]:
+    """A gateway on this port from its start to its stop."""
     loaded = load_settings({}, redis_url=redis, **settings)
-    service = build(loaded, "127.0.0.1", 0)
+    service = build(loaded, "127.0.0.1", port)
     await service.start()
     try:
         yield service
     finally:
         await service.stop()
+
+
+def running(redis: str, **settings: Any) -> AbstractAsyncContextManager[GatewayService]:
+    """A gateway on a free port from its start to its stop."""
+    return running_at(0, redis, **settings)
 
 
 class Client:
