@@ -394,8 +394,7 @@ def _counted(metric: Metric[Any], child: Any) -> list[float]:
         return cast(Histogram, child).counted
     if metric.kind == "counter":
         return [cast(Counter, child).value]
-    (sample,) = cast("Gauge", child).collect()[0].samples
-    return [sample.value]
+    return [sample.value for family in cast("Gauge", child).collect() for sample in family.samples]
 
 
 class CountsOfProcess:
@@ -451,9 +450,9 @@ def _labels(metric: Metric[Any]) -> str:
 _HEAD = (
     "# Metrics",
     "",
-    "Every service answers `GET /metrics` on its port: these, and the usual `process_*` and `python_*`. Under `pentad up`",
-    "and `pentad.start()` the gateway's page has those of all services, with what the archiver counts in its process;",
-    "`process_*`, `python_*` and `pentad_loop_*` are of the gateway's process alone.",
+    "Every service answers `GET /metrics` on its port: these, and the usual `process_*` and `python_*`.",
+    "Under `pentad up` and `pentad.start()` the gateway's page has those of all services, the archiver's included, which",
+    "has a process of its own; `process_*`, `python_*` and `pentad_loop_*` are of the gateway's process alone.",
     "None carries the tenant. `stream` is a name of `contracts/streams.py`; `tool` and `model` are registered names,",
     "others `unknown`.",
     "Written by `python -m pentad.shared.metrics > docs/metrics.md`; the list itself is `shared/metrics.py`.",

@@ -59,7 +59,11 @@ async def archiver_apart(module: str = _module_of("archiver")) -> AsyncIterator[
     archiver = SupervisedService("archiver", module)
     try:
         await archiver.launch()
-        yield lambda service: archiver.build if service == "archiver" else composition_root(service)
+
+        def root(service: Service) -> Build:
+            return archiver.build if service == "archiver" else composition_root(service)
+
+        yield root
     finally:
         await archiver.close()
 

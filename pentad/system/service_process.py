@@ -234,9 +234,8 @@ class ServiceProcess:
     def _settle(self) -> None:
         """Answer whoever still waits."""
         if not self._started.done():
-            self._started.set_exception(
-                PentadError(f"the process of the {self._service} ended: {ending(self.exit_code)}")
-            )
+            how = ending(self.exit_code)
+            self._started.set_exception(PentadError(f"the process of the {self._service} did not start: {how}"))
         self._started.exception()  # nobody may be waiting any more
         self._end_counting()
 

@@ -96,10 +96,9 @@ class SupervisedService:
         while True:
             assert self._process is not None
             await self._process.gone.wait()
-            self._trouble = f"its process ended ({ending(self._process.exit_code)}) and is started again"
-            log.error(
-                "the process of the %s ended (%s): it is started again", self.name, ending(self._process.exit_code)
-            )
+            how = ending(self._process.exit_code)
+            self._trouble = f"its process ended ({how}) and is started again"
+            log.error("the process of the %s ended (%s): it is started again", self.name, how)
             while self._trouble is not None:
                 await self._begin_again()
 
