@@ -138,14 +138,15 @@ async def _work(service: RunnableService, parent: ParentConnection) -> int:
         return _failed(parent, error)
     parent.tell("started")
     said, said_at, pause = None, 0.0, _FIRST_LOOKS_S
+    await asyncio.sleep(_FIRST_LOOKS_S)
+    settle()  # while the stores are being opened
     while service.alive():
         checks = checks_of(service)
         now = checks, dict(service.notes()) if isinstance(service, HasNotes) else {}
         if now != said or time.monotonic() - said_at >= _TELL_S:
             parent.tell("state", *now)
             said, said_at = now, time.monotonic()
-        if pause != _LOOK_S and not any(checks.values()):
-            settle()
+        if not any(checks.values()):
             pause = _LOOK_S
         await asyncio.sleep(pause)
     why = "; ".join(f"{name}: {text}" for name, text in unmet([service]).items())

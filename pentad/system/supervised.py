@@ -8,6 +8,7 @@ from pentad.contracts.streams import Service
 from pentad.shared.child_processes import Backoff, ending
 from pentad.shared.errors import PentadError
 from pentad.shared.service.process import cancel_and_wait
+from pentad.shared.service.runnable import RunnableService
 from pentad.shared.settings import Settings
 from pentad.system.service_process import ServiceProcess
 
@@ -28,7 +29,8 @@ class SupervisedService:
 
     def __init__(self, name: Service, module: str) -> None:
         """``module``: name of the module with the composition root, ``build``."""
-        self.name = name
+        self.name: str = name
+        self._service = name
         self._module = module
         self._settings: Settings | None = None
         self._process: ServiceProcess | None = None
@@ -39,9 +41,9 @@ class SupervisedService:
 
     async def launch(self) -> None:
         """Start the process ahead of `start`, so that it imports what it needs meanwhile. Raises ``PentadError``."""
-        self._process = await ServiceProcess.launch(self.name, self._module)
+        self._process = await ServiceProcess.launch(self._service, self._module)
 
-    def build(self, settings: Settings) -> "SupervisedService":
+    def build(self, settings: Settings) -> RunnableService:
         """Be the service's composition root: returns this service, with its settings."""
         self._settings = settings
         return self
