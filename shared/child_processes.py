@@ -6,10 +6,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Thread
 
 _PR_SET_PDEATHSIG = 1
 """Number of the Linux ``prctl`` by which a process gets a signal when its parent ends."""
+_PR_SET_DUMPABLE = 4
+"""Number of the Linux ``prctl`` that says whether others may look into a process."""
 _FIRST_DELAY_S = 0.1
 """Seconds between two starts after the second loss; doubled at each further loss."""
 _MAX_DELAY_S = 5.0
@@ -52,6 +55,27 @@ def tie_to_parent(life_fd: int, parent_pid: int) -> None:
     if os.getppid() != parent_pid:  # it ended before the kernel was asked
         die()
     Thread(target=_wait, args=(life_fd,), name="lifeline", daemon=True).start()
+
+
+def close_to_others() -> None:
+    """Take from processes of our own user the right to read what this one was started with and has in its memory.
+
+    On Linux ``/proc/PID/environ``, ``mem`` and ``fd`` belong to root then, nobody else may trace this process, and it
+    leaves no core file. A child has the right again once it runs a program of its own. No other system shows it so.
+    """
+    if sys.platform == "linux":
+        from ctypes import CDLL
+
+        CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def ending(returncode: int) -> str:
+    """Return in words how a process ended."""
+    if returncode >= 0:
+        return f"it exited with code {returncode}"
+    with suppress(ValueError):
+        return f"it was killed by {signal.Signals(-returncode).name}"
+    return f"it was killed by signal {-returncode}"
 
 
 def die() -> None:

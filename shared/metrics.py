@@ -15,7 +15,7 @@ the tenant: see docs/metrics.md.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
@@ -66,6 +66,17 @@ class Histogram:
         """Count one value."""
         self._counts[bisect_left(self._bounds, value)] += 1
         self.sum += value
+
+    @property
+    def counted(self) -> list[float]:
+        """The sum of all values, and the number of them in each bucket alone."""
+        return [self.sum, *self._counts]
+
+    def add(self, counted: Sequence[float]) -> None:
+        """Add what another histogram of these bounds has `counted`."""
+        added, *counts = counted
+        self.sum += added
+        self._counts = [ours + int(theirs) for ours, theirs in zip(self._counts, counts, strict=True)]
 
     def buckets(self) -> Iterator[tuple[float, int]]:
         """Each bound, the last infinite, and how many values were at most that."""
@@ -318,6 +329,7 @@ eval_cases = _counter(
 websockets = _gauge("pentad_websocket_connections", (), "WebSocket connections open.", "connections")
 
 METRICS: tuple[Metric[Any], ...] = tuple(_rows)
+_BY_NAME = {metric.name: metric for metric in METRICS}
 
 
 @cache
@@ -360,6 +372,61 @@ class _Counted:
                 yield histogram
 
 
+CountedRow = tuple[str, Sequence[str], Sequence[float]]
+"""The name of a metric, the values of its labels, and what was counted: a histogram's `Histogram.counted`, else one
+number."""
+_OF_EACH_PROCESS = (loop_delay_seconds, loop_held_seconds)
+"""Metrics of one process's event loop, which say nothing of another's."""
+
+
+def counted_here() -> list[CountedRow]:
+    """Return what this process has counted, for the process that shows it."""
+    rows: list[CountedRow] = []
+    for metric in METRICS:
+        if metric not in _OF_EACH_PROCESS:
+            used: dict[tuple[str, ...], Any] = metric.__dict__["_children"]
+            rows += [(metric.name, list(values), _counted(metric, child)) for values, child in used.items()]
+    return rows
+
+
+def _counted(metric: Metric[Any], child: Any) -> list[float]:
+    if metric.kind == "histogram":
+        return cast(Histogram, child).counted
+    if metric.kind == "counter":
+        return [cast(Counter, child).value]
+    return [sample.value for family in cast("Gauge", child).collect() for sample in family.samples]
+
+
+class CountsOfProcess:
+    """What another process has counted, as part of what this one shows. One to a process: when it ends, its counts
+    remain."""
+
+    def __init__(self) -> None:
+        self._before: dict[tuple[str, tuple[str, ...]], Sequence[float]] = {}
+
+    def take(self, rows: Sequence[CountedRow]) -> None:
+        """Add what the process has counted since the last time. Its gauges are shown as they are.
+
+        Raises ``ValueError`` for rows that `counted_here` does not return.
+        """
+        for name, labels, counted in rows:
+            metric = _BY_NAME.get(name)
+            if metric is None:  # of a newer version, installed since this process started
+                continue
+            values = tuple(labels)
+            if metric.kind == "gauge":
+                (value,) = counted
+                metric.labels(*values).set(value)
+                continue
+            before = self._before.get((name, values), [0.0] * len(counted))
+            since = [now - then for now, then in zip(counted, before, strict=True)]
+            if metric.kind == "counter":
+                metric.labels(*values).inc(*since)
+            else:
+                metric.labels(*values).add(since)
+            self._before[name, values] = counted
+
+
 def exposition() -> tuple[bytes, str]:
     """Return the answer to ``GET /metrics`` and its content type. Every metric is named, also one not used yet."""
     from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -384,6 +451,8 @@ _HEAD = (
     "# Metrics",
     "",
     "Every service answers `GET /metrics` on its port: these, and the usual `process_*` and `python_*`.",
+    "Under `pentad up` and `pentad.start()` the gateway's page has those of all services, the archiver too, which has",
+    "a process of its own; `process_*`, `python_*` and `pentad_loop_*` are of the gateway's process alone.",
     "None carries the tenant. `stream` is a name of `contracts/streams.py`; `tool` and `model` are registered names,",
     "others `unknown`.",
     "Written by `python -m pentad.shared.metrics > docs/metrics.md`; the list itself is `shared/metrics.py`.",

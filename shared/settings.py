@@ -37,6 +37,8 @@ _FOR_EVERY_PROGRAM = frozenset(
 )
 """Variables that tools see in any case: none of them is a secret of ours."""
 _KEY = re.compile(r"[!-9;-~]+")
+_GATEWAY_SECRETS = ("pentad_admin_key", "pentad_metrics_key", "pentad_api_keys")
+"""Settings of the gateway that no other service needs."""
 
 
 class Settings(BaseModel):
@@ -316,7 +318,7 @@ class Settings(BaseModel):
 
     def without_gateway_secrets(self) -> Self:
         """Return a copy for another service in the gateway's process, without keys of operator, tenants, metrics."""
-        return self.model_copy(update=dict.fromkeys(("pentad_admin_key", "pentad_metrics_key", "pentad_api_keys")))
+        return self.model_copy(update=dict.fromkeys(_GATEWAY_SECRETS))
 
     @property
     def records_url(self) -> str:
@@ -416,8 +418,14 @@ def tool_environment(names: Iterable[str] = (), environment: Mapping[str, str] |
     return {name: text for name, text in source.items() if name in wanted or name.startswith(_LANGUAGE)}
 
 
+def service_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of a service in a process of its own: all variables but the gateway's secrets."""
+    source = os.environ if environment is None else environment
+    return {name: text for name, text in source.items() if name.lower() not in _GATEWAY_SECRETS}
+
+
 def take_into_environment(told: Mapping[str, str]) -> None:
-    """Set variables that tools have named in their process, which this is."""
+    """Set variables that this process was told after its start, so that none shows in what it was started with."""
     os.environ.update(told)
 
 

@@ -8,6 +8,7 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any, Literal
 
@@ -76,7 +77,7 @@ class JsonLine(OneLine):
     """Formats a record as a JSON object with ``at level logger message``, and ``error`` for an exception."""
 
     def format(self, record: logging.LogRecord) -> str:
-        error = self.formatException(record.exc_info).strip("[]") if record.exc_info else ""
+        error = (self.formatException(record.exc_info) if record.exc_info else record.exc_text or "").strip("[]")
         said = {
             "at": f"{self.formatTime(record, self.datefmt)}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
@@ -89,6 +90,51 @@ class JsonLine(OneLine):
 def chosen_form() -> LogForm:
     """The form that this process's log has."""
     return _form
+
+
+def passing_log() -> tuple[int, bool]:
+    """Return what a process needs whose log goes to this one's: the least level, and whether payloads are shown."""
+    return logging.getLogger(_ROOT_LOGGER).getEffectiveLevel(), _show_payloads
+
+
+def pass_log_on(level: int, payloads: bool, send: Callable[[dict[str, Any]], None]) -> None:
+    """Send the records of this process to another's log instead of standard error. ``send`` is called in any thread."""
+    global _show_payloads
+    _show_payloads = payloads
+    logging.basicConfig(level=max(logging.WARNING, level), handlers=[_RecordSender(send)], force=True)
+    logging.getLogger(_ROOT_LOGGER).setLevel(level)
+
+
+def log_passed(told: Mapping[str, Any]) -> None:
+    """Log a record that another process has sent, by the logger of its name."""
+    record = logging.makeLogRecord(dict(told))
+    logger = logging.getLogger(record.name)
+    if logger.isEnabledFor(record.levelno):
+        logger.handle(record)
+
+
+_PASSED = (
+    "name", "levelno", "levelname", "pathname", "filename", "module", "lineno", "funcName", "created", "msecs",
+    "thread", "threadName", "process", "processName",
+)  # fmt: skip
+"""Attributes of a record that are passed on as they are."""
+
+
+class _RecordSender(logging.Handler):
+    """Sends each record with its text, and with the line of its exception."""
+
+    def __init__(self, send: Callable[[dict[str, Any]], None]) -> None:
+        super().__init__()
+        self._send, self._form = send, OneLine()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            told = {name: getattr(record, name) for name in _PASSED}
+            error = self._form.formatException(record.exc_info) if record.exc_info else ""
+            texts = {"msg": clip(record.getMessage(), _MAX_LINE_CHARS), "exc_text": clip(error, _MAX_LINE_CHARS)}
+            self._send(told | texts)
+        except Exception:
+            self.handleError(record)
 
 
 class payload:  # noqa: N801 - reads as a function where it is used: log.info("refused %s", payload(text))

@@ -9,7 +9,7 @@ from pentad.shared.service.process import run_loop
 from pentad.shared.service.run import require_keys
 from pentad.shared.settings import Settings
 from pentad.shared.telemetry import configure_logging
-from pentad.system.composition import Roots, composition_root, run_all
+from pentad.system.composition import Roots, run_all
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -17,7 +17,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     return run_system(settings, Options.of(args))
 
 
-def run_system(settings: Settings, options: Options, roots: Roots = composition_root) -> int:
+def run_system(settings: Settings, options: Options, roots: Roots | None = None) -> int:
     """The whole system until it is told to end. Raises ``PentadError`` when it cannot start or a part dies."""
     level, form = options.log_level or settings.pentad_log_level, settings.pentad_log_format
     configure_logging(level, payloads=options.log_payloads, form=form)

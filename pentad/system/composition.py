@@ -1,10 +1,10 @@
-"""The whole system in one process, on one loop, with an embedded Redis unless ``REDIS_URL`` is set.
+"""The whole system on one loop, the archiver in a child process, with an embedded Redis unless ``REDIS_URL`` is set.
 
 ``pentad up`` runs it as a process of its own, ``pentad.start()`` beside a caller's own work.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import cast
@@ -19,6 +19,7 @@ from pentad.shared.service.process import Stop, StopAskedError
 from pentad.shared.service.run import Build, Ready, run_services, say_ready
 from pentad.shared.service.runnable import RunnableService
 from pentad.shared.settings import Settings
+from pentad.system.supervised import SupervisedService
 
 Roots = Callable[[Service], Build]
 """Finds the composition root of a service."""
@@ -26,22 +27,45 @@ Roots = Callable[[Service], Build]
 
 def composition_root(service: Service) -> Build:
     """``build`` of ``services.NAME.app``."""
-    return cast(Build, import_module(f"pentad.services.{service.replace('-', '_')}.app").build)
+    return cast(Build, import_module(_module_of(service)).build)
+
+
+def _module_of(service: Service) -> str:
+    return f"pentad.services.{service.replace('-', '_')}.app"
 
 
 async def run_all(
-    settings: Settings, options: Options, stop: Stop, *, roots: Roots = composition_root, ready: Ready = say_ready
+    settings: Settings, options: Options, stop: Stop, *, roots: Roots | None = None, ready: Ready = say_ready
 ) -> int:
     """All six services until it is asked to stop; returns the exit code. The caller holds the ``DataDirLock``.
 
-    ``ready`` is called once all of them are. Raises ``PentadError`` when it cannot start or a part dies.
+    The archiver runs in a child process; with ``roots`` given, all that they build run in this one. ``ready`` is called
+    once all of them are. Raises ``PentadError`` when it cannot start or a part dies.
     """
     try:
-        async with redis_of(settings, stop) as url:
+        async with archiver_apart() if roots is None else nullcontext(roots) as found, redis_of(settings, stop) as url:
             there = settings.model_copy(update={"redis_url": url})
-            return await run_services(build_all(there, options, roots), stop, ready=ready)
+            return await run_services(build_all(there, options, found), stop, ready=ready)
     except StopAskedError:
         return 0
+
+
+@asynccontextmanager
+async def archiver_apart(module: str = _module_of("archiver")) -> AsyncIterator[Roots]:
+    """The composition roots of all, of which the archiver's is that of a child process until the block's end.
+
+    The process is started at once: while Redis starts it imports ``module``, which has the composition root.
+    """
+    archiver = SupervisedService("archiver", module)
+    try:
+        await archiver.launch()
+
+        def root(service: Service) -> Build:
+            return archiver.build if service == "archiver" else composition_root(service)
+
+        yield root
+    finally:
+        await archiver.close()
 
 
 @asynccontextmanager

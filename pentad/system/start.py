@@ -22,7 +22,7 @@ from pentad.shared.service.options import Options
 from pentad.shared.service.process import Stop
 from pentad.shared.service.runnable import Listening, RunnableService
 from pentad.shared.settings import Settings, load_settings
-from pentad.system.composition import Roots, composition_root, run_all
+from pentad.system.composition import Roots, run_all
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ def _key(settings: Settings) -> str | None:
 
 
 @asynccontextmanager
-async def running_system(settings: Settings, options: Options, roots: Roots = composition_root) -> AsyncIterator[str]:
+async def running_system(settings: Settings, options: Options, roots: Roots | None = None) -> AsyncIterator[str]:
     """The whole system for the length of a block; yields the gateway's address. The caller holds the ``DataDirLock``.
 
     Raises ``PentadError`` when it cannot start, or a part dies within the block.

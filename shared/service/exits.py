@@ -23,7 +23,7 @@ def exit_code_of(work: Callable[[], int], *, prog: str, debug: bool = False) -> 
     except Exception as error:
         if debug:
             traceback.print_exc()
-        print(f"{prog}: {_line(error)}", file=sys.stderr)
+        print(f"{prog}: {line_of(error)}", file=sys.stderr)
         return FAILED
 
 
@@ -33,7 +33,8 @@ def say_unknown_variables(prog: str) -> None:
         print(f"{prog}: {line}", file=sys.stderr)
 
 
-def _line(error: Exception) -> str:
+def line_of(error: Exception) -> str:
+    """Return the one line that a person is told of an error."""
     text = " ".join(str(error).split())
     if isinstance(error, PentadError):
         return text or type(error).__name__

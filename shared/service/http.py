@@ -14,7 +14,14 @@ from pentad.shared.addresses import is_loopback
 from pentad.shared.service.connections import ConnectionLimits
 from pentad.shared.service.problem_document import MEDIA_TYPE, problem_document
 from pentad.shared.service.process import settle
-from pentad.shared.service.runnable import DEFAULT_HOST, HasNotes, RunnableService, address_of, claim_port
+from pentad.shared.service.runnable import (
+    DEFAULT_HOST,
+    CountsElsewhere,
+    HasNotes,
+    RunnableService,
+    address_of,
+    claim_port,
+)
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -41,10 +48,11 @@ def unmet(services: Sequence[RunnableService]) -> dict[str, str]:
 
 def all_checks(services: Sequence[RunnableService]) -> dict[str, str | None]:
     """Every check of these services, by ``service.check``."""
-    return {f"{service.name}.{name}": wrong for service in services for name, wrong in _checks(service).items()}
+    return {f"{service.name}.{name}": wrong for service in services for name, wrong in checks_of(service).items()}
 
 
-def _checks(service: RunnableService) -> dict[str, str | None]:
+def checks_of(service: RunnableService) -> dict[str, str | None]:
+    """Return every check of a service by its name; one check more, which has failed, when they cannot be asked."""
     try:
         return dict(service.checks())
     except Exception as error:
@@ -80,6 +88,7 @@ def health_routes(services: Sequence[RunnableService], *, metrics_keys: Collecti
         if not _may_read(request.headers.get("authorization", ""), metrics_keys):
             headers = {"content-type": MEDIA_TYPE, "www-authenticate": "Bearer"}
             return Response(problem_document(401, _NO_KEY), 401, headers)
+        await asyncio.gather(*(each.fetch_counts() for each in services if isinstance(each, CountsElsewhere)))
         return _exposition()
 
     return [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)]

@@ -68,12 +68,17 @@ def serve_one(name: Service, build: Build, settings: Settings, options: Options)
         require_keys(settings, options.host)
         service = build(with_operator_key(settings), options.host, options.port)
         return run_loop(lambda stop: run_services([service], stop))
-    if sys.platform != "win32":
-        os.nice(_LESS_URGENT.get(name, 0))
+    give_way(name)
     watched = Watched(build(settings))
     health = _health_of(watched, name, settings, options)
     health.claim()
     return run_loop(lambda stop: run_services([watched], stop, health))
+
+
+def give_way(name: Service) -> None:
+    """Lower the priority of this process when others that run beside this service are more urgent."""
+    if sys.platform != "win32":
+        os.nice(_LESS_URGENT.get(name, 0))
 
 
 def _health_of(service: RunnableService, name: Service, settings: Settings, options: Options) -> HttpServer:

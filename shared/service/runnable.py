@@ -52,6 +52,14 @@ class HasNotes(Protocol):
 
 
 @runtime_checkable
+class CountsElsewhere(Protocol):
+    """A service that counts in another process."""
+
+    async def fetch_counts(self) -> None:
+        """Add what was counted there to the metrics of this process. Does not wait long, and raises nothing."""
+
+
+@runtime_checkable
 class Announcing(Protocol):
     """A service that has a line for the person who starts it."""
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pentad.shared.child_processes import start_connected
+from pentad.shared.child_processes import close_to_others, start_connected
 from pentad.shared.settings import tool_environment
 from pentad.shared.telemetry import LogForm, chosen_form
 
@@ -21,7 +21,6 @@ _MODULE = "pentad.services.tool_worker.children.child"
 _STDERR = 2
 _PATIENCE_S = 0.5
 _POLL_S = 0.005
-_PR_SET_DUMPABLE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,23 +75,11 @@ def launch(plugins: Sequence[str], threads: int, variables: Sequence[str] = ()) 
     Of our environment it sees what every program needs, and these variables; from then on it cannot look into us.
     Raises ``OSError`` when the system has no room for another process.
     """
-    _close_to_others()
+    close_to_others()
     level = logging.getLogger("pentad").getEffectiveLevel()
     about = (os.getpid(), threads, *_surroundings(), list(plugins), level, chosen_form())
     started = start_connected(lambda end, life: _start(Launch(end, life, *about), tool_environment(variables)))
     return Launched(*started)
-
-
-def _close_to_others() -> None:
-    """Take from processes of our own user the right to read what this one was started with and has in its memory.
-
-    On Linux ``/proc/PID/environ``, ``mem`` and ``fd`` belong to root then, nobody else may trace this process, and it
-    leaves no core file. A child has the right again once it runs a program of its own. No other system shows it so.
-    """
-    if sys.platform == "linux":
-        from ctypes import CDLL
-
-        CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def _surroundings() -> tuple[str, list[str]]:
@@ -110,15 +97,6 @@ def _start(arguments: Launch, environment: dict[str, str]) -> subprocess.Popen[b
         pass_fds=(arguments.socket_fd, arguments.life_fd),
         process_group=0,
     )
-
-
-def ending(returncode: int) -> str:
-    """How a process ended, in words."""
-    if returncode >= 0:
-        return f"it exited with code {returncode}"
-    with suppress(ValueError):
-        return f"it was killed by {signal.Signals(-returncode).name}"
-    return f"it was killed by signal {-returncode}"
 
 
 async def reap(launched: Launched, *, patient: bool) -> int:

@@ -10,8 +10,9 @@ from typing import Any
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.tools import OutcomeKind, ToolSpec
 from pentad.services.tool_worker.children.call import ChildCall
-from pentad.services.tool_worker.children.launch import Launched, ending, reap
+from pentad.services.tool_worker.children.launch import Launched, reap
 from pentad.services.tool_worker.children.tool_frames import Frame, FrameWriter, Unpacker, context_frame
+from pentad.shared.child_processes import ending
 from pentad.shared.plugins.errors import PluginError
 from pentad.shared.settings import tool_environment
 

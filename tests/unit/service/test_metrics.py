@@ -78,3 +78,44 @@ def test_a_page_says_what_was_counted_and_how_long_it_took() -> None:
 def test_a_counter_only_grows() -> None:
     with pytest.raises(ValueError, match="only grows"):
         metrics.consumed.labels("inbound", "a-test").inc(-1)
+
+
+def test_what_another_process_has_counted_is_added_once_and_stays_when_a_new_one_begins_at_zero() -> None:
+    tools, times = metrics.tool_calls.labels("elsewhere", "ok"), metrics.tool_seconds.labels("elsewhere")
+    zeros = [0.0] * (len(metrics.SECONDS) + 1)
+    first, second = metrics.CountsOfProcess(), metrics.CountsOfProcess()
+    for process, count in ((first, 2), (first, 2), (first, 3), (second, 1)):
+        rows: list[metrics.CountedRow] = [
+            (metrics.tool_calls.name, ["elsewhere", "ok"], [count]),
+            (metrics.tool_seconds.name, ["elsewhere"], [count * 0.5, count, *zeros[1:]]),
+            (metrics.lag.name, ["elsewhere", "group"], [count]),
+            ("pentad_of_a_newer_version_total", [], [1]),
+        ]
+        process.take(rows)
+    assert tools.value == 4
+    assert (times.sum, next(times.buckets())) == (2.0, (0.001, 4))
+    assert [s.value for family in metrics.lag.labels("elsewhere", "group").collect() for s in family.samples] == [1]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        ("pentad_tool_calls_total", ["one label"], [1]),
+        ("pentad_tool_calls_total", ["odd", "ok"], [-1]),
+        ("pentad_tool_calls_total", ["odd", "ok"], []),
+        ("pentad_tool_seconds", ["odd"], [0.5, 1]),
+        ("pentad_group_lag", ["odd", "group"], [1, 2]),
+        ("pentad_tool_calls_total",),
+    ],
+)
+def test_rows_that_no_process_counts_are_refused(row: metrics.CountedRow) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        metrics.CountsOfProcess().take([row])
+
+
+def test_what_is_counted_here_is_told_without_what_nobody_used_and_without_the_loop_of_this_process() -> None:
+    metrics.erased.labels().inc()
+    metrics.loop_delay_seconds.labels().observe(1.0)
+    rows = {name: counted for name, labels, counted in metrics.counted_here() if not labels}
+    assert rows[metrics.erased.name] == [metrics.erased.labels().value]
+    assert metrics.loop_delay_seconds.name not in rows

@@ -2,12 +2,14 @@
 
 import json
 import logging
+import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
-from pentad.shared.telemetry import configure_logging, payload
+from pentad.shared.telemetry import LogForm, configure_logging, log_passed, pass_log_on, passing_log, payload
 
 
 @pytest.fixture(autouse=True)
@@ -85,3 +87,33 @@ def test_payloads_are_shown_by_opt_in_only(capsys: pytest.CaptureFixture[str], s
     assert "number" in text
     if not shown:
         assert "refused <str of 8>" in text
+
+
+@pytest.mark.parametrize("form", ["console", "json"])
+def test_records_of_another_process_look_like_ours(capsys: pytest.CaptureFixture[str], form: LogForm) -> None:
+    def speak() -> str:
+        try:
+            raise RuntimeError("first\nsecond")
+        except RuntimeError:
+            logging.getLogger("pentad.shared.work").exception("a %s", payload("secret"))
+        logging.getLogger("pentad.shared.work").info("quiet")
+        logging.getLogger("some.library").info("chatter")
+        return capsys.readouterr().err
+
+    configure_logging("warning", form=form)
+    ours = speak()
+    sent: list[dict[str, Any]] = []
+    pass_log_on(*passing_log(), sent.append)
+    assert speak() == ""
+    configure_logging("warning", form=form)
+    for record in sent:
+        log_passed(json.loads(json.dumps(record)))
+    theirs = capsys.readouterr().err
+    assert len(theirs.splitlines()) == 1
+    assert _without_time(theirs) == _without_time(ours)
+    log_passed(sent[0] | {"levelno": logging.INFO})
+    assert capsys.readouterr().err == "", "this log does not take it"
+
+
+def _without_time(line: str) -> str:
+    return re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", line)

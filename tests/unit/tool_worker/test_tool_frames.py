@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pentad.services.tool_worker.children.launch import Launch, ending
+from pentad.services.tool_worker.children.launch import Launch
 from pentad.services.tool_worker.children.tool_frames import Unpacker, context_frame, context_from, pack
-from pentad.shared.child_processes import Backoff
+from pentad.shared.child_processes import Backoff, ending
 from pentad.shared.plugins.context import ToolContext
 
 _FRAMES = [["ping", 1], ["call", 2, "täg", {"a": [1, None, 1.5, "\ud800"]}, []], ["done", 3, "ok", "x" * 300]]
