@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
 from pentad.contracts.errors import ErrorCode
+from pentad.contracts.tokens import TOKEN_PREFIX
 from pentad.errors import (
     Busy,
     ClientError,
@@ -22,7 +23,6 @@ from pentad.errors import (
     Refused,
     Unreadable,
 )
-from pentad.contracts.tokens import TOKEN_PREFIX
 from pentad.shared.addresses import is_loopback
 
 if TYPE_CHECKING:

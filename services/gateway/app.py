@@ -43,8 +43,8 @@ from pentad.services.gateway.tasks.queries import Queries
 from pentad.services.gateway.tasks.session_routes import SessionRoutes
 from pentad.services.gateway.tasks.task_list import TaskList, TasksByTime
 from pentad.services.gateway.tasks.task_routes import TaskRoutes
-from pentad.services.gateway.tasks.tool_routes import ToolRoutes
 from pentad.services.gateway.tasks.token_routes import TokenRoutes
+from pentad.services.gateway.tasks.tool_routes import ToolRoutes
 from pentad.services.gateway.tasks.turn_follower import TurnFollower
 from pentad.services.gateway.tasks.turn_stream import TurnStreams
 from pentad.services.gateway.tasks.websocket import Commands, WebSockets
