@@ -114,6 +114,16 @@ class KeptEpisode(Contract):
     at: str
 
 
+class ExtractionToday(Contract):
+    """The tokens that a model has taken today (UTC) to say what is known from a tenant's tasks."""
+
+    tokens: int
+    most: int
+    """Tokens that it may take today for this tenant."""
+    refused: int
+    """Tasks that it was not asked about, because too few tokens were left: their facts are found by rule."""
+
+
 class MemoryStats(Contract):
     """The size of a tenant's memory."""
 
@@ -124,6 +134,8 @@ class MemoryStats(Contract):
     edges: int = 0
     lag_s: float | None = None
     """Seconds that the longest waiting task has waited to be remembered; 0: none waits; None: not asked for."""
+    extraction: ExtractionToday | None = None
+    """None: no model was asked what is known from tasks today."""
 
 
 class SupportingStatement(Contract):

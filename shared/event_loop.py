@@ -69,10 +69,13 @@ class GroupedCalls(Generic[T, R]):
         *,
         weight: Callable[[T], int] = lambda _: 1,
         refusal: type[Exception],
+        gather_s: float = 0.0,
     ) -> None:
         """``together`` makes the call, and returns one result for each item, in their order; ``most`` is what the items
-        of one call weigh at most, unless it is one alone. ``refusal``: the error that may be about a single item."""
+        of one call weigh at most, unless it is one alone. ``refusal``: the error that may be about a single item.
+        ``gather_s``: seconds for which others are waited for before a call."""
         self._together, self._most, self._weight, self._refusal = together, most, weight, refusal
+        self._gather_s = gather_s
         self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
         self._calling: asyncio.Task[None] | None = None
 
@@ -84,10 +87,15 @@ class GroupedCalls(Generic[T, R]):
             self._calling = asyncio.create_task(self._call_all())
         return await result
 
+    async def aclose(self) -> None:
+        """Cancel the call that is being made, and all that wait."""
+        if self._calling is not None:
+            await cancel_all([self._calling])
+
     async def _call_all(self) -> None:
         try:
             while self._waiting:
-                await asyncio.sleep(0)  # others of this turn of the loop come too
+                await asyncio.sleep(self._gather_s)  # others come too: at the least those of this turn of the loop
                 if taken := self._next():
                     await self._call_for(taken)
         finally:

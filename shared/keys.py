@@ -67,6 +67,10 @@ MEMORY_REBUILD_LEASE = "pentad:memory-rebuild:lease"
 """Says which archiver rebuilds the memory; ends seconds after that one does."""
 MEMORY_REBUILD_LATER = "pentad:memory-rebuild:later"
 """Set of the tasks that a rebuild comes to last, as ``TENANT/TASK``; ends like the rebuild."""
+EXTRACTION = "pentad:extraction:"
+"""Begins the key of a hash that says how many tokens extraction has taken on a day; ends `EXTRACTION_TTL_S` after the
+last of them."""
+EXTRACTION_TTL_S = 2 * DAY_S
 REBUILD_TTL_S = 30 * DAY_S
 """Seconds for which the outcome of a rebuild of the memory is known, and for which a rebuild may pause."""
 INBOUND_LEASE = "pentad:{pentad:inbound}:lease"
@@ -195,6 +199,12 @@ def remembers(tenant: str) -> str:
     """Says whether long-term memory has anything of a tenant: ``1`` or ``0``; missing, nobody knows. It has a TTL.
     Tasks of all shards look there."""
     return f"{REMEMBERS}{tenant}"
+
+
+def extraction_spending(day: str) -> str:
+    """Hash of the tokens that extraction has taken on this day (UTC, ``2030-01-31``), of the whole system and of each
+    tenant, with how many tasks were left to the rule; has a TTL."""
+    return f"{EXTRACTION}{day}"
 
 
 def undoable(tenant: str, anchor: str) -> str:

@@ -237,6 +237,19 @@ model_tokens = _counter(
 model_usd = _counter(
     "pentad_model_usd_total", ("model",), "What model calls have cost, for models that have prices.", "US dollars"
 )
+internal_tokens = _counter(
+    "pentad_internal_model_tokens_total",
+    ("instruction", "direction"),
+    "Tokens of the model calls that Pentad makes beside those of tasks, by the instruction that is asked: router, "
+    "memory_archiver or memory_retriever; `pentad_model_tokens_total` has them too. Direction: input or output.",
+    "tokens",
+)
+internal_usd = _counter(
+    "pentad_internal_model_usd_total",
+    ("instruction",),
+    "What these calls have cost, for models that have prices.",
+    "US dollars",
+)
 model_state = _gauge(
     "pentad_model_state",
     ("service", "model"),
@@ -302,6 +315,16 @@ learned = _counter(
     "what: node or edge; unsupported: what a model has said that rests on nothing; unusable: a model's whole answer.",
     "nodes and edges",
 )
+extractions = _counter(
+    "pentad_extractions_total",
+    ("outcome",),
+    "Archived tasks that a model was to be asked about; outcome: answered, unusable (its answer) or budget (the day's "
+    "tokens are taken: the facts are found by rule).",
+    "tasks",
+)
+extraction_tasks = _histogram(
+    "pentad_extraction_tasks", (), "Archived tasks that one call of the model was about.", "tasks", SIZES
+)
 remember_seconds = _histogram(
     "pentad_memory_lag_seconds",
     (),
@@ -317,6 +340,11 @@ recalls = _counter(
 )
 recall_seconds = _histogram(
     "pentad_recall_seconds", (), "Time of one recall that asked the long-term memory, whatever came of it."
+)
+retriever_seconds = _histogram(
+    "pentad_retriever_seconds",
+    ("outcome",),
+    "Time that a new task waited for a model to choose the walk for its recall; outcome: chosen, late or failed.",
 )
 
 # The gateway.

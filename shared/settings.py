@@ -168,12 +168,15 @@ class Settings(BaseModel):
     pentad_memory_scope: Literal["session", "tenant"] = "session"
     """Who finds in memory what was said without a user: `session`: that session alone; `tenant`: all of its tenant. The
     task-runners read it; what was said before the setting was changed keeps its owner."""
-    pentad_extract: Literal["never", "auto"] = "never"
-    """`auto`: when a task is archived, the chat model is asked once what is known from it, by the instruction
-    `memory_archiver`: a call for each task. The offline model is not asked."""
-    pentad_retrieve: Literal["never", "auto"] = "never"
-    """`auto`: when something known is about a new task, the chat model is asked how to walk the graph from there, by
-    the instruction `memory_retriever`: a call before its first answer, 5 seconds at most. Never of the offline one."""
+    pentad_extract: Literal["never", "auto"] = "auto"
+    """`auto`: where a chat model is configured or registered, it is asked what is known from archived tasks, by the
+    instruction `memory_archiver`: short tasks of a person together, each task once. The offline model is not asked."""
+    pentad_extract_tokens: Annotated[int, Field(ge=0, le=10**12)] = 1_000_000
+    """Tokens, of questions and answers, that this may take in a day (UTC) of the whole system, about a thousand short
+    tasks; of one tenant at most `PENTAD_TENANT_SHARE` of it. Tasks beyond it get their facts by rule; `0`: all do."""
+    pentad_retrieve: Literal["never", "auto"] = "auto"
+    """`auto`: when several things are known about a new task, the chat model is asked how to walk the graph from there,
+    by the instruction `memory_retriever`: a call before its first answer. Never of the offline one."""
     pentad_step_limit: Annotated[int, Field(ge=1)] = 10
     """Steps since the last user message after which a task fails."""
     pentad_step_timeout_s: Annotated[float, Field(gt=0)] = 600

@@ -9,7 +9,8 @@ from pentad.services.archiver.damage import DamagedParts, DamageWatch
 from pentad.services.archiver.ended_tasks import EndedTasks
 from pentad.services.archiver.erased_memory import ErasedMemory, Known
 from pentad.services.archiver.erasing import Erasing, TaskEraser
-from pentad.services.archiver.extracting import Extracting, ExtractionModel
+from pentad.services.archiver.extracting import Extracting
+from pentad.services.archiver.extraction_model import ExtractionModel
 from pentad.services.archiver.handlers import Archiving
 from pentad.services.archiver.kept_tasks import KeptTasks
 from pentad.services.archiver.learning import Learning
@@ -27,6 +28,7 @@ from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.instructions.instruction_list import configured_instructions
 from pentad.shared.memory.child_vectors import ChildVectors
 from pentad.shared.memory.current_collection import adopt_current
+from pentad.shared.memory.extraction_budget import ExtractionBudget
 from pentad.shared.memory.forgotten_notes import export_notes, write_handed_over
 from pentad.shared.memory.memory_counts import GRAPH, VECTORS, MemoryCounts
 from pentad.shared.memory.stores import embedded_graph, embedded_vectors, server_graph, server_vectors
@@ -48,7 +50,8 @@ _REMEMBER_SLOTS = 32
 _LEARN_SLOTS = 32
 _GATHER_S = 0.1
 """Seconds for which ended tasks are gathered while others were just read: handled together they cost half as much."""
-_EXTRACT_SLOTS = 4
+_EXTRACT_SLOTS = 64
+"""Most of them wait to be asked about together; `ExtractionModel` bounds the calls of models."""
 _REQUEST_SLOTS = 64
 _ERASE_SLOTS = 16
 """Erasures that are read at once; `erasing.py` says how many run at once, and whose is next."""
@@ -76,7 +79,10 @@ class Archiver(ConsumingService):
         super().__init__(settings)
         records, grace_ms = Records(settings.records_url), round(settings.pentad_grace_s * 1000)
         extracts = settings.pentad_extract == "auto"
-        archiving = Archiving(self.store, records, grace_ms, settings.session_ttl_s, extracts=extracts)
+        self._models = ProcessModels(settings, self.store, self.name, self.consumer_name) if extracts else None
+        self._book = InstructionBook(self.store, configured_instructions(settings))
+        model = self._extraction_model()
+        archiving = Archiving(self.store, records, grace_ms, settings.session_ttl_s, model)
         self.serve_entries(ARCHIVE, archiving.handle, _SLOTS)
         self._at_start = list(self.consumers)
         self._counts = counts = MemoryCounts(self.store)
@@ -89,13 +95,11 @@ class Archiver(ConsumingService):
         ended = EndedTasks(self.store, records, self._vectors)
         self._remembering = Remembering(self.store, ended, self._vectors, self._embedder)
         self._near = NearNodes(self._vectors, self._embedder, self._graph)
-        self._models = ProcessModels(settings, self.store, self.name, self.consumer_name) if extracts else None
-        self._book = InstructionBook(self.store, configured_instructions(settings))
         self._remember = remember = self._later(REMEMBER, self._remembering.handle, _REMEMBER_SLOTS, gather_s=_GATHER_S)
-        learning = Learning(ended, self._graph, self._near, facts=not extracts)
+        learning = Learning(ended, self._graph, self._near, model)
         learn = self._later(LEARN, learning.handle, _LEARN_SLOTS, gather_s=_GATHER_S)
-        extracting = self._extracting(records, ended)
-        extract = self._later(EXTRACT, extracting.handle, _EXTRACT_SLOTS) if extracts else ()
+        extracting = Extracting(self.store, records, ended, self._graph, self._near, learning, model)
+        extract = self._later(EXTRACT, extracting.handle, _EXTRACT_SLOTS, gather_s=_GATHER_S)
         again = RebuildingTasks(
             self.store, records, self._graph, self._near, ended, self._remembering, learning, extracting
         )
@@ -124,10 +128,13 @@ class Archiver(ConsumingService):
         tasks = TaskEraser(self.store, records, memory, self._embedder, actors, limits)
         return Erasing(self.store, KeptTasks(self.store, records), tasks, memory, self.shards)
 
-    def _extracting(self, records: Records, ended: EndedTasks) -> Extracting:
-        """Return the handler of extraction, with a model where one is to be asked."""
-        model = ExtractionModel(self._models.pool, self._book) if self._models is not None else None
-        return Extracting(self.store, records, ended, self._graph, self._near, model)
+    def _extraction_model(self) -> ExtractionModel | None:
+        """Return the model that is asked about archived tasks; None where none is to be asked."""
+        if self._models is None:
+            return None
+        settings = self.settings
+        budget = ExtractionBudget(self.store, settings.pentad_extract_tokens, settings.pentad_tenant_share)
+        return ExtractionModel(self._models.pool, self._book, budget)
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
         models = () if self._models is None else (self._book.follow(), *self._models.loops())

@@ -20,6 +20,7 @@ from pentad.shared.errors import MemoryRefusedError, PoisonError
 from pentad.shared.event_loop import GroupedCalls
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import TaskKeys, task_parts
+from pentad.shared.memory.extraction import StoredAnswer
 from pentad.shared.memory.forgotten import forgotten_of_tasks
 from pentad.shared.memory.points import CutTask, cut_further, cut_task, without
 from pentad.shared.owners import Owner
@@ -159,7 +160,8 @@ class EndedTasks:
                 return None
             said = ended_task_of_record(record, await self.forgotten(keys))
             remaining = await self.remaining(keys, said)
-            return ReadTask(said, remaining, None, now, has_ended=True, is_erased=erased)
+            extraction = record.extraction
+            return ReadTask(said, remaining, None, now, has_ended=True, is_erased=erased, extraction=extraction)
         if sum(map(len, entries)) < _CUT_INLINE_BYTES:
             so_far = read_further(header, entries, so_far)
         else:
@@ -246,6 +248,8 @@ class ReadTask:
     """Time of the read, in ms since the epoch."""
     has_ended: bool
     is_erased: bool
+    extraction: StoredAnswer | None = None
+    """A model's stored answer about an archived task."""
 
     def is_as(self, earlier: "ReadTask") -> bool:
         """Whether nothing has changed since an earlier read: a transcript only grows."""

@@ -7,6 +7,7 @@ from pentad.contracts.ids import is_tool_call_id, rfc3339
 from pentad.contracts.records import StepRecord, TaskRecord
 from pentad.contracts.streams import ARCHIVE, EXTRACT, REMEMBER
 from pentad.services.archiver.ended_tasks import task_named
+from pentad.services.archiver.extraction_model import ExtractionModel
 from pentad.shared import metrics
 from pentad.shared.actors.erased_marks import is_erased
 from pentad.shared.actors.headers import TaskHeader, pairs, task_header
@@ -16,6 +17,8 @@ from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.work.entry import Entry
 
+NO_MODEL = "no model was there to be asked"
+"""Problem in the record of a task about which nobody is asked: what it states is found by rule."""
 _RETRY_MS = 5_000
 """Milliseconds after which a task that was busy is archived again."""
 _MATERIALS = ("tools:", "instruction:")
@@ -29,11 +32,16 @@ class Archiving:
     """
 
     def __init__(
-        self, store: Store, records: Records, grace_ms: int, index_ttl_s: int, *, extracts: bool = False
+        self,
+        store: Store,
+        records: Records,
+        grace_ms: int,
+        index_ttl_s: int,
+        model: ExtractionModel | None = None,
     ) -> None:
-        """Make the handler. ``extracts``: whether a model is asked about archived tasks."""
+        """Make the handler. ``model``: the model that is asked about archived tasks; None where none is asked."""
         self._store, self._records, self._grace_ms, self._index_ttl_s = store, records, grace_ms, index_ttl_s
-        self._extracts = extracts
+        self._model = model
 
     async def handle(self, entry: Entry) -> None:
         """Archive the task that the entry names, unless it is gone, open again or not yet due."""
@@ -55,6 +63,8 @@ class Archiving:
             await self._store.run("add_timer", names, [f"archive {keys.actor}", left, "ended_at"])
             return
         record = record_of(header, log, steps, pairs(big), now)
+        if self._model is None or await self._model.wanted() is None:
+            record = record.model_copy(update={"extraction": {"problem": NO_MODEL}})
         await self._records.write(record)
         await self._records.enter(record)
         if await self._stay_erased(keys, record):
@@ -66,9 +76,8 @@ class Archiving:
     async def _ask_to_extract(self, keys: TaskKeys) -> None:
         """Queue the extraction again: the archiver that removed the task may have queued it already, and repetition is
         safe."""
-        if self._extracts:
-            await self._store.call("XADD", EXTRACT.key(keys.shard), "*", "data", WakeUp(actor=keys.actor).to_json())
-            metrics.published.labels(EXTRACT.name, WakeUp.__name__).inc()
+        await self._store.call("XADD", EXTRACT.key(keys.shard), "*", "data", WakeUp(actor=keys.actor).to_json())
+        metrics.published.labels(EXTRACT.name, WakeUp.__name__).inc()
 
     async def _stay_erased(self, keys: TaskKeys, written: TaskRecord | None = None) -> bool:
         """Remove the record of an erased task: it may have been erased since it was read, or before a kill."""
@@ -88,10 +97,10 @@ class Archiving:
         session = SessionKeys(keys.shard, keys.tenant, header.session)
         names = [entry.stream, session.header, timers(keys.shard), *keys.all(), EXTRACT.key(keys.shard)]
         args: list[Argument] = [ARCHIVE.group or "", entry.id, last_step, keys.task, f"archive {keys.actor}", _RETRY_MS]
-        args.append(WakeUp(actor=keys.actor).to_json() if self._extracts else "")
+        args.append(WakeUp(actor=keys.actor).to_json())
         outcome = await self._store.run("archive", names, args)
         metrics.archived.labels(outcome.decode()).inc()
-        if self._extracts and outcome == b"ok":
+        if outcome == b"ok":
             metrics.published.labels(EXTRACT.name, WakeUp.__name__).inc()
         oldest = now - self._index_ttl_s * 1000
         await self._store.call("ZREMRANGEBYSCORE", task_index(keys.shard, keys.tenant), "-inf", oldest)

@@ -1,4 +1,6 @@
-"""Learning: names, facts and the place of an ended task are written to the graph, without a model."""
+"""Learning: names, facts and the place of an ended task are written to the graph, without a model.
+
+Facts that people state are left to a model where one will be asked (`extracting.py`)."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -7,6 +9,7 @@ from pentad.contracts.streams import LEARN
 from pentad.services.archiver.domain import EndedTask
 from pentad.services.archiver.ended_tasks import EndedTasks, ReadTask, RecentTasks, task_named
 from pentad.services.archiver.erased_memory import Known
+from pentad.services.archiver.extraction_model import ExtractionModel
 from pentad.services.archiver.near_nodes import NearNodes, consolidate
 from pentad.shared import metrics
 from pentad.shared.errors import MemoryRefusedError
@@ -14,10 +17,12 @@ from pentad.shared.event_loop import GroupedCalls
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode, NodeKind
 from pentad.shared.keys import TaskKeys
+from pentad.shared.memory.extraction import facts_by_rule
 from pentad.shared.memory.facts import SEARCHED_IMPORTANCE
 from pentad.shared.memory.increments import Learned, learned_count, learned_from
 from pentad.shared.memory.points import CutTask
-from pentad.shared.memory.task_graph import TaskGraph, task_before, task_graph, without_nodes
+from pentad.shared.memory.statements import is_statement
+from pentad.shared.memory.task_graph import FactRule, TaskGraph, no_fact, task_before, task_graph, without_nodes
 from pentad.shared.owners import Owner
 from pentad.shared.segments.anchors import anchor_text
 from pentad.shared.work.entry import Entry
@@ -36,10 +41,10 @@ class Learning:
     A redelivery writes the whole task again, and so repairs what a kill left.
     """
 
-    def __init__(self, ended: EndedTasks, graph: Graph, near: NearNodes, *, facts: bool = True) -> None:
-        """Make the handler. ``facts``: also write what people state; not where a model is asked for that, to avoid
-        duplicates."""
-        self._ended, self._graph, self._near, self._facts = ended, graph, near, facts
+    def __init__(self, ended: EndedTasks, graph: Graph, near: NearNodes, model: ExtractionModel | None = None) -> None:
+        """Make the handler. ``model``: the model that is asked about archived tasks, to which the facts that people
+        state are left while it is there; None where none is asked."""
+        self._ended, self._graph, self._near, self._model = ended, graph, near, model
         self._written = GroupedCalls(self._write_graphs, _WRITES_PER_CALL, weight=_size_of, refusal=MemoryRefusedError)
         self._learned: RecentTasks[Learned] = RecentTasks(_MOST_LEARNED)
         """The part of each task that is in the graph; none of a task that is being handled, or failed last."""
@@ -57,18 +62,25 @@ class Learning:
             task = learned = None
         if task is None or not task.has_ended:
             task = await self._ended.read(keys)
-        await self._learn(keys, task, learned)
+        await self._learn(keys, task, learned, asked_later=not is_statement(keys.task))
 
     async def rebuild(self, keys: TaskKeys) -> None:
-        """Write all that is known from a task, whatever the graph has of it."""
+        """Write all that is known from a task, whatever the graph has of it; of an archived one also the facts that no
+        model has said."""
         self._learned.pop(keys.actor)
-        await self._learn(keys, await self._ended.read(keys), None)
+        await self._learn(keys, await self._ended.read(keys), None, asked_later=False)
 
-    async def _learn(self, keys: TaskKeys, task: ReadTask | None, learned: Learned | None) -> None:
-        """Write a task until it is written as it is now. ``learned``: what of it is in the graph already."""
+    async def _learn(
+        self, keys: TaskKeys, task: ReadTask | None, learned: Learned | None, *, asked_later: bool
+    ) -> None:
+        """Write a task until it is written as it is now. ``learned``: what of it is in the graph already.
+
+        ``asked_later``: a model may be asked about the task after this, even if it is archived.
+        """
         left = task if task is not None and task.has_ended else None
         while left is not None:
-            await self._write(keys, left, learned)
+            facts = await self._facts_of(left, asked_later or left.so_far is not None)
+            await self._write(keys, left, learned, facts)
             learned = learned_from(left.remaining.task, left.remaining.gone)
             task = await self._ended.read(keys)
             left = task if _needs_rewrite(task, left) else None
@@ -77,12 +89,19 @@ class Learning:
         elif learned is not None:
             self._learned.put(keys.actor, learned)
 
-    async def _write(self, keys: TaskKeys, read: ReadTask, learned: Learned | None) -> None:
+    async def _facts_of(self, read: ReadTask, asked_later: bool) -> FactRule:
+        """Return which facts are found by rule now: the others a model has said, or they are left to one. `Extracting`
+        finds by rule what was left and is not asked after all."""
+        if read.extraction is None and asked_later and self._model is not None and await self._model.wanted():
+            return no_fact
+        return facts_by_rule(read.extraction)
+
+    async def _write(self, keys: TaskKeys, read: ReadTask, learned: Learned | None, facts: FactRule) -> None:
         """Write a task to the graph. ``learned``: what of it is in the graph already."""
         said, remaining = read.said, read.remaining
         task, before = remaining.task, task_before(said.messages)
         known = learned_count(task, remaining.gone, learned)
-        whole = await self._graph_of(task, before, known)
+        whole = await self._graph_of(task, before, known, facts)
         graph = without_nodes(whole, remaining.gone)
         try:
             await self._put(graph)
@@ -90,7 +109,7 @@ class Learning:
             if not known:
                 raise
             known = 0  # somebody has removed from the graph what was there
-            whole = await self._graph_of(task, before, known)
+            whole = await self._graph_of(task, before, known, facts)
             graph = without_nodes(whole, remaining.gone)
             await self._put(graph)
         if len(graph.nodes) < len(whole.nodes):
@@ -103,10 +122,10 @@ class Learning:
             await self._near.write_those_of(keys, said.session, self._graph)
         await self._find_facts(keys, said, graph)
 
-    async def _graph_of(self, task: CutTask, before: str, known: int) -> TaskGraph:
+    async def _graph_of(self, task: CutTask, before: str, known: int, facts: FactRule) -> TaskGraph:
         if len(task.segments) - known < _LEARN_INLINE_SEGMENTS:
-            return task_graph(task, before, known, facts=self._facts)
-        return await asyncio.to_thread(task_graph, task, before, known, facts=self._facts)
+            return task_graph(task, before, known, facts)
+        return await asyncio.to_thread(task_graph, task, before, known, facts)
 
     async def _put(self, graph: TaskGraph) -> None:
         """Write what a task adds to the graph, a part at a time, together with what other tasks add."""

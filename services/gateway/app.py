@@ -150,8 +150,7 @@ class GatewayService:
         self._knowledge = Knowledge(graph)
         self._memories = Memories(store, queries, vectors, embedder, self._knowledge, HitWalks(graph), shards)
         edits = KnowledgeEdits(store, records, graph, vectors, embedder, self._knowledge, shards)
-        extracts = settings.pentad_extract == "auto"
-        undo = ForgettingUndo(store, records, vectors, edits, shards, extracts=extracts)
+        undo = ForgettingUndo(store, records, vectors, edits, shards)
         turns = MemoryTurns(settings.pentad_memory_calls)
         episodes = Episodes(store, records, shards)
         return (

@@ -7,13 +7,14 @@ unusable, the rule chooses the walk.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
-from time import monotonic
+from time import monotonic, perf_counter
 from typing import Any
 
 from pentad.contracts.instructions import Instruction
 from pentad.services.task_runner.domain.plan import AskModel, CallAgain
 from pentad.services.task_runner.instructions import Chosen
 from pentad.services.task_runner.step import Step
+from pentad.shared import metrics
 from pentad.shared.actors.leases import Held, StoppedWorkError
 from pentad.shared.embedder.vectors import Requester
 from pentad.shared.instructions.builtin import MEMORY_RETRIEVER
@@ -28,10 +29,12 @@ from pentad.shared.memory.walk_choice import (
     chosen_by_model,
     chosen_by_rule,
     kept_answer,
+    leaves_a_choice,
     nodes_shown,
     walk_answer,
     walk_question,
 )
+from pentad.shared.models.circuit import Circuit
 from pentad.shared.models.model_pool import ModelPool
 from pentad.shared.models.ports import ModelFailed
 from pentad.shared.owners import Owner
@@ -95,8 +98,9 @@ def _requester(step: Step) -> Requester:
     return Requester(keys.shard, keys.tenant, step.task.session, keys.task, message, step.taken.lease.wake_id)
 
 
-PATIENCE_S = 5.0
-"""Seconds that the model may take: the person waits, and a slower model does not decide."""
+PATIENCE_S = 1.5
+"""Seconds that the model may take: the person waits, and a slower model does not decide. While it keeps being slower,
+or failing, it is seldom asked."""
 _MAX_WAITING = 32
 """Tasks of one process that may wait for the model: half of the recalls that may be under way."""
 _KEPT_S = 3_600
@@ -110,12 +114,14 @@ class ModelWalkChooser:
     def __init__(self, store: Store, pool: ModelPool, book: InstructionBook, patience_s: float = PATIENCE_S) -> None:
         self._store, self._pool, self._book, self._patience_s = store, pool, book, patience_s
         self._waiting = 0
+        self._circuit = Circuit(monotonic())
 
     async def chosen(self, asked: RecallQuestion, hits: Sequence[MemoryHit], requester: Requester) -> ChosenWalk:
-        """Choose the walk for these hits, the best first. No model is asked where the rule starts from nothing."""
+        """Choose the walk for these hits, the best first. No model is asked where the rule starts from all that is
+        known, or from nothing: there is nothing to choose."""
         ruled = chosen_by_rule(hits)
         instruction = (await self._book.known()).get(MEMORY_RETRIEVER.name, MEMORY_RETRIEVER)
-        if ruled.choice is None or not self._pool.is_real(instruction.model):
+        if not leaves_a_choice(ruled.choice, hits) or not self._pool.is_real(instruction.model):
             return ruled
         keys = TaskKeys(requester.shard, asked.owner.tenant, asked.task)
         answer = await self._answer(keys, instruction, asked.said, nodes_shown(hits))
@@ -132,17 +138,41 @@ class ModelWalkChooser:
             return kept
         if self._waiting >= _MAX_WAITING:
             return f"{self._waiting} tasks wait for it already"
+        if not self._circuit.may_ask(monotonic()):
+            return f"it is left alone for a while: {self._circuit.error}"
         self._waiting += 1
         try:
-            async with asyncio.timeout(self._patience_s):
-                answer = await self._asked(keys, instruction, said, shown)
-        except TimeoutError:
-            return f"it has not answered within {self._patience_s:g} s"
+            answer = await self._sparing(keys, instruction, said, shown)
         finally:
             self._waiting -= 1
         if isinstance(answer, str):
             return answer
         await self._store.call("SET", keys.walk, answer_bytes(answer), "EX", _KEPT_S)
+        return answer
+
+    async def _sparing(
+        self, keys: TaskKeys, instruction: Instruction, said: Sequence[str], shown: Sequence[MemoryHit]
+    ) -> WalkAnswer | str:
+        """Ask the model, and record in the circuit breaker whether it was worth waiting for."""
+        probe = not self._circuit.closed
+        if probe:
+            self._circuit.probe()
+        begun, outcome = perf_counter(), "failed"
+        try:
+            async with asyncio.timeout(self._patience_s):
+                answer = await self._asked(keys, instruction, said, shown)
+            outcome = "failed" if isinstance(answer, str) else "chosen"
+        except TimeoutError:
+            answer, outcome = f"it has not answered within {self._patience_s:g} s", "late"
+        except BaseException:
+            if probe:
+                self._circuit.probe_given_up()
+            raise
+        metrics.retriever_seconds.labels(outcome).observe(perf_counter() - begun)
+        if isinstance(answer, str):
+            self._circuit.failed(monotonic(), answer[:_MOST_CHARS], probe=probe)
+        else:
+            self._circuit.answered(monotonic(), probe)
         return answer
 
     async def _asked(

@@ -45,10 +45,11 @@ _SHARE = {"type": "number", "minimum": 0, "maximum": 1}
 
 MEMORY_ARCHIVER = Instruction(
     name="memory_archiver",
-    description="Says what is known from a finished task, each thing with the segments that support it.",
+    description="Says what is known from finished tasks, each thing with the segments that support it.",
     system_prompt=(
-        "You keep the long-term memory of an assistant. You get what was said in one finished task, as JSON: numbered "
-        "segments, and things that are known already, named k1, k2 and so on. Write down what will still be worth "
+        "You keep the long-term memory of an assistant. You get what was said in a finished task, or in several of "
+        "them (task tells which), as JSON: numbered segments, and things that are known already, named k1, k2 and so "
+        "on. Write down what will still be worth "
         "knowing in another conversation: concepts, facts, procedures, open questions and answers, each as one "
         "sentence that can be understood alone, in the language in which it was said. Leave out small talk, and what "
         "is known already. segments are the numbers of the segments that say it: what no segment says is not to be "

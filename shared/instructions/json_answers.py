@@ -7,10 +7,11 @@ from pydantic_core import to_json
 
 from pentad.contracts.instructions import PLACEHOLDERS, Instruction
 from pentad.contracts.plain_json import read_json
+from pentad.shared import metrics
 from pentad.shared.instructions.output import Output, server_schema, with_schema
 from pentad.shared.instructions.schema_check import WrongOutput, WrongSchema
 from pentad.shared.models.model_pool import ModelPool
-from pentad.shared.models.ports import ChatRequest, ModelFailed
+from pentad.shared.models.ports import ChatRequest, ModelFailed, Usage
 
 _MAX_ANSWER_BYTES = 131_072
 _NO_TASK = {name: f"{{{{{name}}}}}" for name in PLACEHOLDERS}
@@ -33,11 +34,13 @@ async def ask_json(
     most_chars: int,
     most_bytes: int = _MAX_ANSWER_BYTES,
     caller: str = "",
+    used: Callable[[Usage], None] = lambda _: None,
 ) -> T:
     """Return the result of ``read`` for the model's value and its id. ``read`` raises ``ValueError`` for a wrong value.
 
     ``most_chars`` bounds a wrong answer, and the text of its mistake, both of which are sent back. ``most_bytes``
-    bounds an answer. Raises ``ModelFailed`` and ``UnusableAnswerError``.
+    bounds an answer. ``used`` takes the usage of each answer, also of an unusable one. Raises ``ModelFailed`` and
+    ``UnusableAnswerError``.
     """
     try:
         output = Output(instruction.output_schema or {})
@@ -52,6 +55,8 @@ async def ask_json(
         answer = await pool.ask(instruction.model, request, lambda kind, text: None)
         if isinstance(answer, ModelFailed):
             raise answer.with_traceback(None)
+        _count(instruction.name, answer.usage)
+        used(answer.usage)
         try:
             if len(answer.text.encode("utf-8", "replace")) > most_bytes:
                 raise WrongOutput(f"it has more than {most_bytes} bytes")
@@ -62,6 +67,12 @@ async def ask_json(
             problem = str(error)[:most_chars]
             lines += [_line("assistant", answer.text[:most_chars]), _line("user", f"This cannot be used: {problem}.")]
     raise UnusableAnswerError(f"its answers cannot be used: {problem}")
+
+
+def _count(instruction: str, usage: Usage) -> None:
+    metrics.internal_tokens.labels(instruction, "input").inc(usage.input_tokens)
+    metrics.internal_tokens.labels(instruction, "output").inc(usage.output_tokens)
+    metrics.internal_usd.labels(instruction).inc(usage.usd)
 
 
 def _line(role: str, content: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Extraction of knowledge by a model: the question about a finished task, and what its answer adds to the graph. Pure.
+"""Extraction of knowledge by a model: what it is shown of a finished task, and what its answer adds to the graph. Pure.
 
 A model's answer is not trusted. Items that name no segment that was shown, or that join what belongs to two users, are
 refused.
@@ -7,14 +7,13 @@ refused.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from pydantic_core import to_json
-
 from pentad.contracts.ids import milliseconds
 from pentad.contracts.records import SegmentType
 from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, NodeKind, Support
 from pentad.shared.graph.merging import node_id
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.points import CutTask
+from pentad.shared.memory.task_graph import FactRule, every_fact
 from pentad.shared.owners import Owner
 from pentad.shared.segments.anchors import anchor_text
 from pentad.shared.segments.segment import Segment
@@ -32,7 +31,8 @@ class NearNode:
     user: str | None
     """Holder of the node (`Owner.holder`)."""
     kind: str
-    text: str
+    text: str = ""
+    """Empty in a stored answer: a record tells no words of other tasks."""
 
 
 def segments_shown(task: CutTask) -> list[Segment]:
@@ -48,14 +48,19 @@ def segments_shown(task: CutTask) -> list[Segment]:
     return shown
 
 
-def extraction_question(segments: Sequence[Segment], near: Sequence[NearNode]) -> str:
-    """Return the question for the `memory_archiver` instruction. Items are numbered, because models misspell ids."""
-    said = [
-        {"n": n, "type": each.anchor.type.value, "speaker": each.speaker, "at": each.anchor.at, "text": each.text}
-        for n, each in enumerate(segments, start=1)
-    ]
-    known = [{"id": f"k{n}", "kind": each.kind, "text": each.text} for n, each in enumerate(near, start=1)]
-    return to_json({"segments": said, "known": known}, inf_nan_mode="null").decode()
+StoredAnswer = Mapping[str, Any]
+"""An answer in a record: ``value``, the ``segments`` (ids) and ``near`` nodes that it is about, the new nodes that are
+the ``same`` as existing ones, the nodes of facts that the rule had ``ruled`` before (by segment), the tasks to be
+written before it (``after``), ``model`` and ``at``; or ``problem``: why there is none."""
+
+
+def facts_by_rule(answer: StoredAnswer | None) -> FactRule:
+    """Return which segments state facts by the rule: all without a usable answer; else those that the model was not
+    shown, or whose facts had been written by then."""
+    if answer is None or "problem" in answer:
+        return every_fact
+    shown, ruled = frozenset(answer["segments"]), answer.get("ruled", {})
+    return lambda segment: segment.id not in shown or segment.id in ruled
 
 
 MOST_NODES, MOST_EDGES = 40, 60
@@ -95,25 +100,36 @@ class _EdgeEnd:
 
 
 def extracted(
-    tenant: str, value: Any, segments: Sequence[Segment], near: Sequence[NearNode], same: Mapping[str, str]
+    tenant: str,
+    value: Any,
+    segments: Sequence[Segment],
+    near: Sequence[NearNode],
+    same: Mapping[str, str],
+    ruled: Mapping[str, str] | None = None,
 ) -> Extracted:
     """Return what the answer ``value`` says of these ``segments``, which are in the order in which they were shown.
 
-    ``same``: ids of existing nodes that say the same, by the answer's names.
+    ``same``: ids of existing nodes that say the same, by the answer's names. ``ruled``: nodes of facts that the rule
+    has found already, by the ids of their segments: they stand for what the model says is a fact there.
     """
     nodes: dict[str, MemoryNode] = {}
+    stand_ins: dict[str, _EdgeEnd] = {}
     refused = 0
-    for item in _items(value, "nodes", MOST_NODES):
+    for item in items_of(value, "nodes", MOST_NODES):
         try:
             name, node = _node(tenant, item, segments)
-            nodes[name] = node
+            found = _ruled_node(item, segments, ruled or {}) if node.kind is NodeKind.FACT else None
+            if found is None:
+                nodes[name] = node
+            else:
+                stand_ins[name] = _EdgeEnd(found, node.owner.holder)
         except _RefusedError:
             refused += 1
     nodes = {name: _with_id(node, same.get(name)) for name, node in nodes.items()}
     ends = {f"k{n}": _EdgeEnd(each.id, each.user) for n, each in enumerate(near, start=1)}
-    ends |= {name: _EdgeEnd(node.id, node.owner.holder) for name, node in nodes.items()}
+    ends |= stand_ins | {name: _EdgeEnd(node.id, node.owner.holder) for name, node in nodes.items()}
     edges: list[MemoryEdge] = []
-    for item in _items(value, "edges", MOST_EDGES):
+    for item in items_of(value, "edges", MOST_EDGES):
         try:
             edges.append(_edge(tenant, item, segments, ends))
         except _RefusedError:
@@ -172,19 +188,31 @@ def _edge(
     )
 
 
-def _items(value: Any, name: str, most: int) -> Iterable[Mapping[str, Any]]:
+def items_of(value: Any, name: str, most: int) -> Iterable[Mapping[str, Any]]:
+    """Return the first items of a list in an answer; none where there is no list."""
     items = value.get(name) if isinstance(value, Mapping) else None
     return [item for item in items if isinstance(item, Mapping)][:most] if isinstance(items, list) else []
 
 
-def _supports(item: Mapping[str, Any], segments: Sequence[Segment]) -> tuple[Support, ...]:
-    """Return the statements that an item names; at least one must exist."""
+def segments_named(item: Mapping[str, Any], first: int, count: int) -> list[int]:
+    """Return the numbers of the segments that an item names, of ``count`` segments behind the first ``first``."""
     named = item.get("segments")
     numbers = [n for n in named if isinstance(n, int) and not isinstance(n, bool)] if isinstance(named, list) else []
-    real = [n for n in dict.fromkeys(numbers) if 1 <= n <= len(segments)][:MOST_SUPPORTS]
+    return [n for n in dict.fromkeys(numbers) if first < n <= first + count][:MOST_SUPPORTS]
+
+
+def _supports(item: Mapping[str, Any], segments: Sequence[Segment]) -> tuple[Support, ...]:
+    """Return the statements that an item names; at least one must exist."""
+    real = segments_named(item, 0, len(segments))
     if not real:
         raise _RefusedError
     return tuple(_support(segments[n - 1]) for n in real)
+
+
+def _ruled_node(item: Mapping[str, Any], segments: Sequence[Segment], ruled: Mapping[str, str]) -> str | None:
+    """Return the fact by the rule that says what this item says, if there is one."""
+    named = (segments[n - 1].id for n in segments_named(item, 0, len(segments)))
+    return next((ruled[name] for name in named if name in ruled), None)
 
 
 def _support(segment: Segment) -> Support:

@@ -7,7 +7,7 @@ no words, so that nothing is left of words that are forgotten.
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -52,18 +52,32 @@ def task_before(messages: Sequence[Mapping[str, Any]]) -> str:
     return said[-1] if said and isinstance(said[-1], str) and is_identifier(said[-1]) else ""
 
 
-def task_graph(task: CutTask, before: str, learned: int = 0, *, facts: bool = True) -> TaskGraph:
+FactRule = Callable[[Segment], bool]
+"""Says of a segment whether the fact that it states is found by rule, and not by a model."""
+
+
+def every_fact(segment: Segment) -> bool:
+    """Find the facts of all segments by rule."""
+    return True
+
+
+def no_fact(segment: Segment) -> bool:
+    """Leave the facts of all segments to a model."""
+    return False
+
+
+def task_graph(task: CutTask, before: str, learned: int = 0, facts: FactRule = every_fact) -> TaskGraph:
     """Return the nodes and edges that a task adds; none for an empty one. ``before``: see `task_before`.
 
-    ``learned``: the graph already has what that many first segments add, so only the rest is returned. ``facts``:
-    whether to include the facts that people state, where no model is asked for them.
+    ``learned``: the graph already has what that many first segments add, so only the rest is returned. ``facts``: which
+    of the facts that people state are included.
     """
     nodes: list[MemoryNode] = []
     edges: list[MemoryEdge] = []
     for part in _parts(task, learned):
         owner = Owner.of_holder(task.tenant, part.holder)
         here = _task_node(owner, task.id, part.segments[0])
-        for found in (*_entities(owner, part), *_notes(owner, part), *(_facts(owner, part) if facts else ())):
+        for found in (*_entities(owner, part), *_notes(owner, part), *_facts(owner, part, facts)):
             nodes.append(found)
             if found.kind is not NodeKind.FACT or found.importance >= SEARCHED_IMPORTANCE:
                 edges.append(_edge(found, here, EdgeType.PART_OF, _PART_WEIGHT, found.supports))
@@ -76,6 +90,17 @@ def task_graph(task: CutTask, before: str, learned: int = 0, *, facts: bool = Tr
             nodes.append(there)
             edges.append(_edge(there, here, EdgeType.FOLLOWED_BY, _FOLLOWED_WEIGHT, there.supports))
     return TaskGraph(nodes, edges)
+
+
+def ruled_facts(task: CutTask, facts: FactRule) -> list[tuple[str, MemoryNode]]:
+    """Return the facts that people state in a task, each with the id of its segment."""
+    found = []
+    for part in _parts(task, 0):
+        owner = Owner.of_holder(task.tenant, part.holder)
+        for segment, importance in stated_facts(part.segments, 0, part.read):
+            if facts(segment):
+                found.append((segment.id, _fact(owner, segment, importance)))
+    return found
 
 
 def without_nodes(graph: TaskGraph, ids: Collection[str]) -> TaskGraph:
@@ -141,11 +166,17 @@ def _notes(owner: Owner, part: _Part) -> Iterator[MemoryNode]:
             yield _node(owner, NodeKind.FACT, text, _NOTE_IMPORTANCE, (_support(call),))
 
 
-def _facts(owner: Owner, part: _Part) -> Iterator[MemoryNode]:
+def _facts(owner: Owner, part: _Part, facts: FactRule) -> Iterator[MemoryNode]:
     """Yield the statements of the owner; one that matters too little has no edge and waits to be repeated."""
-    for segment, importance in stated_facts(part.segments, part.learned, part.read):
-        text = segment.text.encode("utf-8", "replace").decode()
-        yield _node(owner, NodeKind.FACT, text, importance, (_support(segment),))
+    if facts is not no_fact:
+        for segment, importance in stated_facts(part.segments, part.learned, part.read):
+            if facts(segment):
+                yield _fact(owner, segment, importance)
+
+
+def _fact(owner: Owner, segment: Segment, importance: float) -> MemoryNode:
+    text = segment.text.encode("utf-8", "replace").decode()
+    return _node(owner, NodeKind.FACT, text, importance, (_support(segment),))
 
 
 def _as_written(name: str, text: str) -> str:

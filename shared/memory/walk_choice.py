@@ -124,6 +124,11 @@ def nodes_shown(hits: Sequence[MemoryHit]) -> list[MemoryHit]:
     return [hit for hit in hits if hit.payload.kind == NODE_KIND][:MOST_SHOWN]
 
 
+def leaves_a_choice(ruled: WalkChoice | None, hits: Sequence[MemoryHit]) -> bool:
+    """Whether the rule leaves nodes aside that were found, so that another walk may be better than its own."""
+    return ruled is not None and len(nodes_shown(hits)) > len(ruled.starts)
+
+
 def walk_question(said: Sequence[str], shown: Sequence[MemoryHit]) -> str:
     """Return the question for the `memory_retriever` instruction."""
     known = [

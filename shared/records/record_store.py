@@ -309,9 +309,10 @@ def _has_longer(read: Callable[[str], bytes], path: str, record: TaskRecord) -> 
     return _known(there) > _known(record)
 
 
-def _known(record: TaskRecord) -> tuple[int, bool]:
-    """The sort key of two records of a task: the one with the longer transcript counts."""
-    return len(record.messages), record.extraction is not None
+def _known(record: TaskRecord) -> tuple[int, int]:
+    """The sort key of two records of a task: the one with the longer transcript counts, then the one with an answer."""
+    extraction = record.extraction
+    return len(record.messages), 0 if extraction is None else 1 if "problem" in extraction else 2
 
 
 # Files

@@ -31,6 +31,12 @@ if TYPE_CHECKING:
     from pentad.shared.presence.announcements import ModelInUse
 
 
+_MORE_TOKENS = (
+    "nothing, if facts in people's own words are enough for them; else set a larger PENTAD_EXTRACT_TOKENS for the "
+    "archivers, or a larger PENTAD_TENANT_SHARE"
+)
+
+
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Look at everything, with or without a running system. 0 when all is well, 1 otherwise."""
     return run_async(Doctor(args, settings).examine())
@@ -92,7 +98,8 @@ class Doctor:
             for finding in tools_findings(await _listed(rest, "/v1/tools")):
                 yield finding
             self._health = _health_of(await _listed(rest, "/v1/models"))
-            yield await remembered_finding(rest)
+            for finding in await remembered_findings(rest):
+                yield finding
         except NotAuthorized as error:
             yield Finding("api key", "fail", *split(error))
         except ClientError as error:
@@ -142,19 +149,29 @@ def _health_of(models: Sequence[dict[str, Any]] | None) -> Sequence["ModelHealth
     return [ModelHealth.model_validate(one) for one in seen]
 
 
-async def remembered_finding(rest: Rest) -> Finding:
-    """Whether the long-term memory answers the gateway. Raises ``NotAuthorized``."""
+async def remembered_findings(rest: Rest) -> list[Finding]:
+    """Whether the long-term memory answers the gateway, and whether the tokens of its model are spent.
+
+    Raises ``NotAuthorized``.
+    """
     try:
         stats = await rest.call("GET", "/v1/memory/stats")
     except NotAuthorized:
         raise
     except NotFound:
-        return Finding("long-term", "note", "not looked at: this gateway is of a version without long-term memory")
+        return [Finding("long-term", "note", "not looked at: this gateway is of a version without long-term memory")]
     except ClientError as error:
         do = "see the archiver's log, or QDRANT_URL and NEO4J_URI: what ends meanwhile is remembered later"
-        return Finding("long-term", "warn", str(error), do)
+        return [Finding("long-term", "warn", str(error), do)]
     segments, nodes = stats.get("segments", 0), stats.get("nodes", 0)
-    return Finding("long-term", "ok", f"memory answers: {segments} segments, {nodes} nodes")
+    found = [Finding("long-term", "ok", f"memory answers: {segments} segments, {nodes} nodes")]
+    today = stats.get("extraction")
+    if today and today["refused"]:
+        spent = (
+            f"{today['refused']} of today's tasks have facts by rule alone: {today['tokens']} of {today['most']} tokens"
+        )
+        found.append(Finding("extraction", "warn", f"{spent} are spent until midnight UTC", _MORE_TOKENS))
+    return found
 
 
 def redis_address(settings: Settings) -> tuple[str | None, bool]:

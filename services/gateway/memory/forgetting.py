@@ -128,12 +128,9 @@ def _selection(tenant: str, asked: ForgetRequest) -> Selection:
 class ForgettingUndo:
     """Undoes forgetting by models. Raises ``ProblemError``, and ``OutageError`` in an outage: try again to continue."""
 
-    def __init__(
-        self, store: Store, records: Records, vectors: Vectors, noting: KnowledgeEdits, shards: int, *, extracts: bool
-    ) -> None:
-        """``extracts``: archivers write knowledge that models extracted; else it comes back with the next rebuild."""
+    def __init__(self, store: Store, records: Records, vectors: Vectors, noting: KnowledgeEdits, shards: int) -> None:
         self._store, self._records, self._vectors = store, records, vectors
-        self._noting, self._shards, self._extracts = noting, shards, extracts
+        self._noting, self._shards = noting, shards
 
     async def undo(self, tenant: str, anchor: str, user: str | None) -> int:
         """Restore memories that a model had forgotten at an anchor, of one user if given; return their number."""
@@ -170,7 +167,7 @@ class ForgettingUndo:
             await self._noting.write_again(record)
             return
         await ask_to_remember(self._store, keys)
-        if self._extracts and record is not None and record.extraction is not None:
+        if record is not None and record.extraction is not None:
             wake_up = WakeUp(actor=keys.actor)  # an archiver writes the answer that is kept, and asks no model
             await self._store.call("XADD", EXTRACT.key(keys.shard), "*", "data", wake_up.to_json())
             metrics.published.labels(EXTRACT.name, WakeUp.__name__).inc()

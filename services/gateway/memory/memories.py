@@ -5,6 +5,7 @@ from typing import Any
 
 from pentad.contracts.ids import milliseconds, rfc3339, shard_of
 from pentad.contracts.memories import (
+    ExtractionToday,
     FoundMemory,
     MemoryStats,
     OpenedAnchor,
@@ -21,6 +22,7 @@ from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.vectors import Requester
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.knowledge import WalkedEdge
+from pentad.shared.memory.extraction_budget import spent_today
 from pentad.shared.memory.nodes import stored_metadata
 from pentad.shared.memory.points import NODE_KIND
 from pentad.shared.memory.ranking import MemoryHit, MemoryQuestion
@@ -116,7 +118,10 @@ class Memories:
         """Return the size of the tenant's memory, of all owners, and the lag of the whole memory."""
         found, known = await self.said(tenant), await self._knowledge.tally(tenant)
         lag_s = round(await self._lag.seconds(), 3)
-        return found.model_copy(update={"nodes": known.nodes, "edges": known.edges, "lag_s": lag_s})
+        spent = await spent_today(self._store, tenant)
+        today = None if spent is None else ExtractionToday(tokens=spent.tokens, most=spent.most, refused=spent.refused)
+        more = {"nodes": known.nodes, "edges": known.edges, "lag_s": lag_s, "extraction": today}
+        return found.model_copy(update=more)
 
     async def said(self, tenant: str) -> MemoryStats:
         """Return the size of the tenant's episodic memory."""

@@ -3,7 +3,7 @@
 -- One that is ended and yet busy (late mail) is tried again after a while.
 -- What is asked for behind it is asked for here: nobody who dies just then takes it along.
 -- KEYS archive-stream session-header timers, then the task's keys (header, messages, signals first), extract-stream
--- ARGV group entry-id last-step task-id timer-member again-ms extract-entry (empty: nobody is asked)
+-- ARGV group entry-id last-step task-id timer-member again-ms extract-entry
 local header = KEYS[4]
 expect_kind('hash', KEYS[2], header)
 expect_kind('zset', KEYS[3], KEYS[5], KEYS[6])
@@ -19,6 +19,6 @@ if last_step ~= ARGV[3] or not ended or busy then
   return 'moved'
 end
 for n = 4, #KEYS - 1 do call('DEL', KEYS[n]) end
-if ARGV[7] ~= '' then call('XADD', KEYS[#KEYS], '*', 'data', ARGV[7]) end
+call('XADD', KEYS[#KEYS], '*', 'data', ARGV[7])
 if call('HGET', KEYS[2], 'done') == ARGV[4] then call('HDEL', KEYS[2], 'done', 'done_at') end
 return 'ok'

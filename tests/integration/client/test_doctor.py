@@ -210,6 +210,16 @@ async def test_the_long_term_memory_is_asked_for_by_way_of_the_gateway(memory: A
     assert "no gateway answers" not in text, "it has answered"
 
 
+@pytest.mark.parametrize(("refused", "levels"), [(0, []), (7, ["warn"])])
+async def test_spent_tokens_of_extraction_are_told_with_what_to_do(refused: int, levels: list[str]) -> None:
+    stats = {"segments": 3, "nodes": 1, "extraction": {"tokens": 480, "most": 500, "refused": refused}}
+    async with fake_gateway(memory=(200, stats)) as gateway:
+        _, report = await examined(gateway)
+    found = said(report, "extraction")
+    assert [level for level, _, _ in found] == levels
+    assert all("480 of 500" in text and "PENTAD_EXTRACT_TOKENS" in do for _, text, do in found)
+
+
 async def test_a_wrong_key_is_its_own_finding() -> None:
     async with fake_gateway(key="right") as gateway:
         code, report = await examined(gateway, pentad_api_key="wrong")

@@ -8,6 +8,8 @@ from uuid import uuid4
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.streams import LEARN
 from pentad.services.archiver.ended_tasks import EndedTasks
+from pentad.services.archiver.extracting import Extracting
+from pentad.services.archiver.extraction_model import ExtractionModel
 from pentad.services.archiver.learning import Learning
 from pentad.services.archiver.near_nodes import NearNodes
 from pentad.shared.embedder.embedder import HashingEmbedder
@@ -15,7 +17,11 @@ from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode, NodeKind
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import TaskKeys
+from pentad.shared.memory.extraction_budget import ExtractionBudget
+from pentad.shared.models.model_pool import pool_of
+from pentad.shared.models.ports import ChatModel
 from pentad.shared.owners import Owner
+from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records.record_store import Records
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
@@ -39,6 +45,26 @@ def learning(
     """The handler, of an archiver that knows nothing of what was before."""
     kept = vectors or EdgeVectors(folder / f"unused-{uuid4().hex}")
     return Learning(ended or reading(store, folder, kept), graph, NearNodes(kept, HashingEmbedder(), graph))
+
+
+def extracting(
+    store: Store,
+    records: Records,
+    ended: EndedTasks,
+    graph: Graph,
+    near: NearNodes,
+    chat: ChatModel | None,
+    budget: ExtractionBudget | None = None,
+    gather_s: float = 0.0,
+) -> Extracting:
+    """The handler of extraction, of an archiver that asks this model and waits for no other tasks."""
+    model = extraction_model(store, chat, budget) if chat is not None else None
+    return Extracting(store, records, ended, graph, near, Learning(ended, graph, near, model), model, gather_s)
+
+
+def extraction_model(store: Store, chat: ChatModel, budget: ExtractionBudget | None = None) -> ExtractionModel:
+    """The model that is asked about archived tasks; without a ``budget``, for as much as may be wanted."""
+    return ExtractionModel(pool_of(chat), InstructionBook(store), budget or ExtractionBudget(store, 10**9, 1.0))
 
 
 def told(keys: TaskKeys = TASK, *, redelivered: bool = False) -> Entry:

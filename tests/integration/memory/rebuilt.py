@@ -62,7 +62,7 @@ class Archive:
         near = NearNodes(self.vectors, self.embedder, self.graph)
         self.remembering = Remembering(self.store, ended, self.vectors, self.embedder)
         self.learning = Learning(ended, self.graph, near)
-        self.extracting = Extracting(self.store, self.records, ended, self.graph, near, None)
+        self.extracting = Extracting(self.store, self.records, ended, self.graph, near, self.learning, None)
         self.tasks = RebuildingTasks(
             self.store,
             self.records,

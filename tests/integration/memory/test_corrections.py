@@ -14,7 +14,6 @@ from pentad.contracts.quotes import quotes_in
 from pentad.contracts.records import TaskRecord
 from pentad.contracts.streams import EXTRACT
 from pentad.services.archiver.ended_tasks import EndedTasks
-from pentad.services.archiver.extracting import Extracting, ExtractionModel
 from pentad.services.archiver.near_nodes import NearNodes
 from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.embedder.vectors import Requester
@@ -23,10 +22,8 @@ from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.ranking import MemoryHit, MemoryQuestion
 from pentad.shared.memory.search import MemorySearch
 from pentad.shared.memory.task_recall import RecallQuestion
-from pentad.shared.models.model_pool import pool_of
 from pentad.shared.models.openai_chat import OpenAIChat
 from pentad.shared.owners import Owner
-from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records.record_store import Records
 from pentad.shared.segments.anchors import anchor_of
 from pentad.shared.segments.expansion import expanded
@@ -34,6 +31,7 @@ from pentad.shared.store.store import Store
 from pentad.shared.vectors.vector_store import Vectors
 from pentad.shared.work.entry import Entry
 from tests.integration.memory.both_stores import BOTH, vectors_and_graph
+from tests.integration.memory.learned import extracting
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.replies import Reply, say
 from tests.support.neo4j.neo4j_server import neo4j_server
@@ -87,9 +85,8 @@ class Taught:
         ended = EndedTasks(self.store, self.records, self.vectors)
         async with ScriptedModel(answer) as server:
             chat = OpenAIChat(server.base_url, "none", "scripted")
-            model = ExtractionModel(pool_of(chat), InstructionBook(self.store))
             entry = Entry(EXTRACT.key(0), "1-1", WakeUp(actor=keys.actor).to_json())
-            await Extracting(self.store, self.records, ended, self.graph, near, model).handle(entry)
+            await extracting(self.store, self.records, ended, self.graph, near, chat).handle(entry)
             await chat.aclose()
 
     async def hits(self, as_of: str | None = None) -> list[MemoryHit]:

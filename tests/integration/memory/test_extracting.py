@@ -11,7 +11,7 @@ import pytest
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.streams import ARCHIVE, ERASE, EXTRACT
 from pentad.services.archiver.ended_tasks import EndedTasks
-from pentad.services.archiver.extracting import Extracting, ExtractionModel
+from pentad.services.archiver.extracting import Extracting
 from pentad.services.archiver.handlers import Archiving
 from pentad.services.archiver.near_nodes import NearNodes
 from pentad.shared.embedder.embedder import HashingEmbedder
@@ -21,12 +21,10 @@ from pentad.shared.graph.merging import node_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.forgetting import Forgetter
-from pentad.shared.models.model_pool import pool_of
 from pentad.shared.models.offline.model import OfflineModel
 from pentad.shared.models.openai_chat import OpenAIChat
 from pentad.shared.models.ports import ChatModel, ModelCutOff
 from pentad.shared.owners import Owner
-from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records.record_store import Records
 from pentad.shared.segments.anchors import anchor_of
 from pentad.shared.segments.expansion import expanded
@@ -35,6 +33,7 @@ from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.points import Point
 from pentad.shared.work.entry import Entry
 from tests.integration.memory.dying import Dying, KilledError
+from tests.integration.memory.learned import extracting, extraction_model
 from tests.integration.memory.remembered import TASK, end, everything
 from tests.support.graph_export import exported
 from tests.support.models.model_server import ScriptedModel
@@ -80,6 +79,8 @@ class Stores:
 
     def __init__(self, store: Store, folder: Path) -> None:
         self.store, self.dying = store, Dying()
+        self.chat: ChatModel = OpenAIChat("http://127.0.0.1:9", "none", "there")
+        """The model that is there when a task is archived."""
         self.graph, self.vectors = DyingGraph(folder / "graph.db"), DyingVectors(folder / "vectors")
         self.records = DyingRecords(str(folder / "records"))
         for each in (self.graph, self.vectors, self.records):
@@ -91,14 +92,13 @@ class Stores:
         if keys is TASK:
             await end(self.store, said, goal="g", user="ada")
         entry = Entry(ARCHIVE.key(0), "1-1", WakeUp(actor=keys.actor).to_json())
-        await Archiving(self.store, self.records, 0, 60, extracts=True).handle(entry)
+        await Archiving(self.store, self.records, 0, 60, extraction_model(self.store, self.chat)).handle(entry)
         return list(await self.store.call("XRANGE", EXTRACT.key(0), "-", "+"))
 
     def extracting(self, chat: ChatModel) -> Extracting:
         near = NearNodes(self.vectors, HashingEmbedder(), self.graph)
-        model = ExtractionModel(pool_of(chat), InstructionBook(self.store))
         ended = EndedTasks(self.store, self.records, self.vectors)
-        return Extracting(self.store, self.records, ended, self.graph, near, model)
+        return extracting(self.store, self.records, ended, self.graph, near, chat)
 
     async def export(self) -> tuple[list[str], list[Any]]:
         return await exported(self.graph, "acme"), await everything(self.vectors)

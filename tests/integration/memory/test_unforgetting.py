@@ -30,8 +30,6 @@ ADA = Owner("acme", "ada")
 class Memories(Archive):
     """A memory, a model that lets its user's memories be forgotten, and a person who undoes it."""
 
-    extracts = True
-
     async def by_model(self, text: str, user: str = "ada") -> str:
         """Have a model forget what says this; the anchor that it named."""
         (anchor, *_) = [point[0] for point in await self._anchors() if point[1] == text]
@@ -41,7 +39,7 @@ class Memories(Archive):
         return anchor
 
     async def undo(self, anchor: str, user: str | None = None, tenant: str = "acme") -> int:
-        done = ForgettingUndo(self.store, self.records, self.vectors, self.noting, 1, extracts=self.extracts)
+        done = ForgettingUndo(self.store, self.records, self.vectors, self.noting, 1)
         restored = await done.undo(tenant, anchor, user)
         await self.serve()
         return restored
@@ -184,12 +182,7 @@ async def test_what_was_erased_meanwhile_is_undone_by_nobody(memories: Memories,
     assert await memories.refused(anchor) == 404
 
 
-@pytest.mark.parametrize("extracts", [True, False])
-async def test_what_a_model_has_extracted_comes_back_from_its_answer_in_the_record(
-    memories: Memories, extracts: bool
-) -> None:
-    """With the next rebuild, where archivers serve no such entries any more: none is left waiting for one."""
-    memories.extracts = extracts
+async def test_what_a_model_has_extracted_comes_back_from_its_answer_in_the_record(memories: Memories) -> None:
     record = await memories.records.read("acme", OLD.task)
     task = await memories.extracting._ended.read(OLD)
     assert record is not None
@@ -205,9 +198,6 @@ async def test_what_a_model_has_extracted_comes_back_from_its_answer_in_the_reco
     anchor = await memories.by_model(text)
     assert text not in await memories.texts()
     await memories.undo(anchor)
-    if not extracts:
-        assert not await memories.store.call("EXISTS", EXTRACT.key(0))
-        await memories.rebuild()
     assert await memories.all() == before
 
 

@@ -7,7 +7,7 @@ import pytest
 from pentad.shared.graph.knowledge import EdgeType, MemoryNode, NodeKind
 from pentad.shared.memory.facts import MOST_FACTS, MOST_STATEMENT_CHARS, SEARCHED_IMPORTANCE, raised_by_repetition
 from pentad.shared.memory.points import cut_task
-from pentad.shared.memory.task_graph import task_graph
+from pentad.shared.memory.task_graph import no_fact, task_graph
 from tests.unit.segments.transcripts import HOSTILE, answered, said
 
 
@@ -53,7 +53,7 @@ def test_only_what_enters_has_an_edge() -> None:
 
 
 def test_where_a_model_is_asked_nothing_is_stated_by_rule() -> None:
-    graph = task_graph(cut_task("acme", "task-0-1", "s1", [said("my cat is called Ada")]), "", facts=False)
+    graph = task_graph(cut_task("acme", "task-0-1", "s1", [said("my cat is called Ada")]), "", facts=no_fact)
     assert not any(node.kind is NodeKind.FACT for node in graph.nodes)
 
 

@@ -15,9 +15,9 @@ from pentad.shared.memory.extraction import (
     Extracted,
     NearNode,
     extracted,
-    extraction_question,
     segments_shown,
 )
+from pentad.shared.memory.extraction_groups import extraction_question
 from pentad.shared.memory.points import cut_task
 from pentad.shared.owners import Owner
 from pentad.shared.segments.anchors import anchor_of
@@ -130,7 +130,7 @@ def test_the_model_is_shown_numbered_segments_within_bounds() -> None:
     shown = segments_shown(cut_task("acme", "task-0-1", "s1", many))
     assert sum(len(each.text) for each in shown) <= MOST_QUESTION_CHARS
     assert len(segments_shown(cut_task("acme", "task-0-1", "s1", [said(f"{n}") for n in range(500)]))) == MOST_SEGMENTS
-    question = extraction_question(SEGMENTS, NEAR)
+    question = extraction_question([SEGMENTS], NEAR)
     assert '"n":1,"type":"user_message","speaker":"ada"' in question
     assert '{"id":"k1","kind":"fact","text":"The ferry leaves at nine."}' in question
     assert "old" not in question
