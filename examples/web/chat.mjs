@@ -17,17 +17,15 @@ export class Conversation {
     Object.assign(this.#entry("user", messageId), { text, state: "sending" })
   }
 
-  /** Tell the texts of messages that were said elsewhere: in another tab, or before the page was loaded. */
-  learn(messages) {
-    for (const { role, message_id, content } of messages) {
-      const entry = role === "user" && this.#byKey.get(`user ${message_id}`)
-      if (entry) entry.text = content
-    }
+  /** The messages that are shown without their text: said in another tab, or before the page was loaded. */
+  get riddles() {
+    return this.entries.filter(({ kind, text }) => kind === "user" && text === undefined)
   }
 
-  /** Whether a message is shown whose text is not known yet: see `learn`. */
-  get puzzled() {
-    return this.entries.some((entry) => entry.kind === "user" && entry.text === undefined)
+  /** Take the session's last messages, which answer these riddles, as far as they are kept. */
+  learn(messages, riddles) {
+    const texts = new Map(messages.map(({ message_id, content }) => [`user ${message_id}`, content]))
+    for (const entry of riddles) entry.text ??= texts.get(entry.key) ?? "(its text is not known)"
   }
 
   /** Take one event of the session. */
@@ -264,16 +262,24 @@ export function open(document, getToken, options = {}) {
     }
   }
 
+  let learning = false // one question at a time: a page that is loaded meets many messages at once
+
+  async function learn() {
+    if (learning) return
+    learning = true
+    for (let riddles; (riddles = conversation.riddles).length > 0; draw()) {
+      conversation.learn(await session.messages().catch(() => []), riddles)
+    }
+    learning = false
+  }
+
   const session = new Session({
     getToken,
     onState: (state) => { document.querySelector("#state").textContent = state },
-    onEvent: async (event) => {
+    onEvent: (event) => {
       conversation.take(event)
       draw()
-      if (event.type === "message_routed" && conversation.puzzled) {
-        conversation.learn(await session.messages().catch(() => []))
-        draw()
-      }
+      learn()
     },
     ...options,
   })

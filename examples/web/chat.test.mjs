@@ -46,9 +46,12 @@ test("what went wrong is shown", () => {
 test("a message from elsewhere is a riddle until its text is learnt", () => {
   const conversation = new Conversation()
   conversation.take({ type: "message_routed", message_id: "m1", decision: "new" })
-  assert.equal(conversation.puzzled, true)
-  conversation.learn([{ role: "user", message_id: "m1", content: "hi" }, { role: "assistant", content: "ho" }])
-  assert.deepEqual([conversation.puzzled, conversation.entries[0].text], [false, "hi"])
+  const riddles = conversation.riddles
+  conversation.take({ type: "message_routed", message_id: "m2", decision: "new" })
+  conversation.learn([{ role: "user", message_id: "m1", content: "hi" }, { role: "assistant", content: "ho" }], riddles)
+  assert.deepEqual(conversation.entries.map(({ text }) => text), ["hi", undefined])
+  conversation.learn([], conversation.riddles)
+  assert.deepEqual([conversation.riddles, conversation.entries[1].text], [[], "(its text is not known)"])
 })
 
 test("a snapshot takes the place of everything", () => {
@@ -174,5 +177,13 @@ test("the page shows what is said and what comes of it, as text", async () => {
   socket.tell({ ...delta(0, "It is 42", 2), id: "3-0" })
   assert.deepEqual(lines(), ["user: what is 6*7?", "answer: It is 42"])
   assert.equal(document.querySelector("#state").textContent, "connected")
+
+  globalThis.fetch = async (path, { headers }) => {
+    assert.deepEqual([path, headers.Authorization], ["http://gateway/v1/sessions/s1/messages", "Bearer one"])
+    return { ok: true, json: async () => ({ items: [{ role: "user", message_id: "m9", content: "from another tab" }] }) }
+  }
+  socket.tell({ type: "message_routed", id: "4-0", message_id: "m9", decision: "append" })
+  while (lines().at(-1) === "user: …") await new Promise(setImmediate)
+  assert.equal(lines().at(-1), "user: from another tab")
   session.stop()
 })

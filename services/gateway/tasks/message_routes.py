@@ -27,7 +27,7 @@ class MessageRoutes:
     @operation(
         "POST",
         "/v1/messages",
-        "Say something to the agent. With `wait`, 200 and the turn when it ends in time.",
+        "Say something to the agent. With `wait`, 200 and the turn when it ends in time; a token must `read` for that",
         query("wait", "number", "seconds to wait for the turn's end; 600 at most are waited", minimum=0),
         body=json_body(ref("InboundMessage")),
         problems=(400, 409, 413, 415, 422, 429),
@@ -37,7 +37,10 @@ class MessageRoutes:
     )
     async def post_message(self, request: "Request") -> "Response":
         """Return 202 with the ids, or 200 with the turn if it ends within ``?wait``."""
-        wait_s, body = wait_of(request), await read_body(request)
+        wait_s = wait_of(request)
+        if wait_s is not None:
+            caller_of(request).check("read")
+        body = await read_body(request)
         message, keys = message_of(request, body, self._shards)
         try:
             if wait_s is None:

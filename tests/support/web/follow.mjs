@@ -18,9 +18,8 @@ const print = (kind, value) => console.log(JSON.stringify({ [kind]: value, token
 const session = new Session({
   getToken,
   onState: (state) => print("state", state),
-  onEvent: async (event) => {
+  onEvent: (event) => {
     conversation.take(event)
-    if (event.type === "message_routed" && conversation.puzzled) conversation.learn(await session.messages())
     print("entries", conversation.entries.map(({ kind, text, state }) => [kind, text ?? null, state]))
     if (event.type === "task_end") session.stop()
   },

@@ -178,6 +178,12 @@ def test_what_is_no_token_lets_nobody_in(forged: str) -> None:
     assert refusal(Access(KEYS, now_ms=Clock()), forged).status == 401
 
 
+def test_what_is_longer_than_any_token_is_refused_before_it_is_compared() -> None:
+    access = Access(KEYS, now_ms=Clock())
+    assert "not made with a key" in refusal(access, TOKEN_PREFIX + "A" * (MAX_TOKEN_CHARS - len(TOKEN_PREFIX))).detail
+    assert "none that a gateway has made" in refusal(access, TOKEN_PREFIX + "A" * MAX_TOKEN_CHARS).detail
+
+
 @pytest.mark.parametrize(
     "grant",
     [
