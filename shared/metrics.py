@@ -449,7 +449,8 @@ class CountsOfProcess:
             before = self._before.get((name, values), [0.0] * len(counted))
             since = [now - then for now, then in zip(counted, before, strict=True)]
             if metric.kind == "counter":
-                metric.labels(*values).inc(*since)
+                (more,) = since
+                metric.labels(*values).inc(more)
             else:
                 metric.labels(*values).add(since)
             self._before[name, values] = counted

@@ -4,12 +4,13 @@ import json
 import os
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import httpx2
 import pytest
 
-from pentad import connect
+from pentad import GatewayUnreachable, connect
 from tests.support.processes.up import Up
 from tests.support.waiting import wait_until
 
@@ -62,19 +63,35 @@ async def is_ready(url: str) -> bool:
 
 async def teach(url: str, sentences: Sequence[str]) -> None:
     """Say each in a task of its own."""
-    async with connect(url) as agent:
+    async with connect(url, user_id="ada") as agent:
         for number, sentence in enumerate(sentences):
             await agent.session(f"s{number}").ask(sentence)
 
 
-async def remembered(url: str) -> int:
+async def remember(url: str, count: int) -> None:
+    """Wait until so many tasks are remembered. While there is no archiver the gateway answers with 503."""
+
+    async def all_there() -> bool:
+        with suppress(GatewayUnreachable):
+            return (await agent.inspection.memory_stats()).tasks == count
+        return False
+
     async with connect(url) as agent:
-        return (await agent.inspection.memory_stats()).tasks
+        await wait_until("all to be remembered", all_there)
 
 
-async def found(url: str, question: str) -> str:
+async def best(url: str, question: str) -> str:
+    """What is found first."""
+    found: list[str] = []
+
+    async def anything() -> bool:
+        with suppress(GatewayUnreachable):
+            found[:] = [hit.content for hit in await agent.inspection.search_memory(question, user_id="ada")]
+        return bool(found)
+
     async with connect(url) as agent:
-        return (await agent.inspection.search_memory(question))[0].content
+        await wait_until("an answer of the memory", anything)
+    return found[0]
 
 
 async def test_it_is_as_ready_as_before_and_the_gateway_alone_listens(tmp_path: Path) -> None:
@@ -97,13 +114,9 @@ async def test_killed_while_it_remembers_it_comes_back_and_forgets_nothing(tmp_p
         os.kill(first := archiver(up), signal.SIGKILL)
         await wait_until("another archiver", lambda: archiver_of(up) not in (None, first))
         await wait_until("the archiver to be ready", lambda: is_ready(url))
-
-        async def all_there() -> bool:
-            return await remembered(url) == len(sentences)
-
-        await wait_until("all to be remembered", all_there)
+        await remember(url, len(sentences))
         for number in (0, len(sentences) - 1):
-            assert await found(url, f"code of the locker of person {number}") == sentences[number]
+            assert await best(url, f"code of the locker of person {number}") == sentences[number]
         assert "archiver ended (it was killed by SIGKILL): it is started again" in up.err
 
 
@@ -138,19 +151,15 @@ async def test_when_the_system_is_killed_its_archiver_ends_and_the_next_has_the_
         await wait_until("every process to end", lambda: up.descendants() == [])
         up.start()
         url = await up.ready()
-
-        async def there() -> bool:
-            return await remembered(url) == 1
-
-        await wait_until("the task to be remembered", there)
-        assert await found(url, "When does the ferry leave?") == said
+        await remember(url, 1)
+        assert await best(url, "When does the ferry leave?") == said
         assert "stands by" not in up.err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 async def test_it_ends_with_the_system_at_every_signal(tmp_path: Path, number: signal.Signals) -> None:
     with Up(tmp_path, {"PENTAD_LOG_FORMAT": "json"}) as up:
-        await up.ready()
+        await wait_until("the system to be ready", lambda: '"ready on ' in up.err)
         os.killpg(up.pid, number)
         assert await up.ended() == 0
         assert up.descendants() == []

@@ -34,10 +34,20 @@ def look() -> list[str]:
     for process in Path("/proc").iterdir():
         if process.name.isdigit() and b"%MARK%" in read(process / "environ") + read(process / "cmdline"):
             texts += [read(process / "environ"), read(process / "cmdline")]
+        if process.name.isdigit() and b"service_child" in read(process / "cmdline"):
+            texts.append(b"SECRET-OPENED" if opens(process / "mem") else b"")
+            texts.append(read(process / "environ"))
     texts.append(read(Path(f"/proc/{os.getppid()}/environ")))
     texts.append(read(Path(f"/proc/{os.getppid()}/mem")))
     words = [word for text in texts for word in text.replace(b"\\0", b" ").replace(b"=", b" ").split()]
     return sorted({word.decode() for word in words if word.startswith(b"SECRET-")}) + [f"{len(texts)} texts"]
+
+def opens(path):
+    try:
+        path.open("rb").close()
+    except OSError:
+        return False
+    return True
 
 def read(path):
     try:
