@@ -223,10 +223,15 @@ class Extracting:
         return (await self._together([task]))[0]
 
     async def _together(self, tasks: Sequence[AskedTask]) -> list[StoredAnswer | None]:
-        """Ask about tasks in one question, and store each one's part of the answer.
+        """Ask about tasks in one question, in the order in which they began, and store each one's part of the answer.
 
         Raises ``UnusableAnswerError`` where they are to be asked about one by one.
         """
+        ordered = sorted(tasks, key=lambda task: (task.record.task.created_at, task.keys.task))
+        stored = dict(zip((task.keys.actor for task in ordered), await self._ask_in_order(ordered), strict=True))
+        return [stored[task.keys.actor] for task in tasks]
+
+    async def _ask_in_order(self, tasks: Sequence[AskedTask]) -> list[StoredAnswer | None]:
         assert self._model is not None
         shown, near = [task.segments for task in tasks], near_to_all([task.near for task in tasks])
         try:
