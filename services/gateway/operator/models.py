@@ -18,7 +18,10 @@ _MAX_ATTEMPTS = 5
 """How often a change is tried when others change the registry at the same time."""
 _MAX_ERROR_CHARS = 1000
 """Characters of an error about an entry."""
-_HOMES = {"file": "the file of PENTAD_MODELS", "environment": "the environment's variables"}
+_HOMES = {
+    "file": "the file of PENTAD_MODELS, or of the program that has started this",
+    "environment": "the environment's variables",
+}
 
 
 class ModelUsers(Protocol):
@@ -43,6 +46,10 @@ class ModelRegistry:
 
     def __init__(self, store: Store, configured: ConfiguredModels, users: Sequence[ModelUsers]) -> None:
         self._store, self._configured, self._users = store, configured, users
+
+    def use_configured(self, configured: ConfiguredModels) -> None:
+        """Take other chat models of the file."""
+        self._configured = self._configured.with_chat_models_of(configured)
 
     async def listing(self) -> list[dict[str, Any]]:
         """Return all models, each with its source and its health."""
