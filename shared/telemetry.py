@@ -61,7 +61,7 @@ _before: tuple[int, bool] = (logging.NOTSET, True)
 
 
 @contextmanager
-def logging_to(logger: logging.Logger | None) -> Iterator[None]:
+def logging_to(logger: Any) -> Iterator[None]:
     """Hand all records of Pentad in this process to a logger, in place of the root logger; None changes nothing.
 
     Its level says which. Raises ``SettingsError`` for one that Pentad's own records would come back from.

@@ -93,6 +93,6 @@ class ToolSources:
         for source in self._sources:
             replaced = there.intersection(source.tools)
             for name in sorted(replaced - self._replaced):
-                log.warning("the tool %r that is built in or of a plug-in is replaced by another of its name", name)
+                log.warning("the tool %r of a plug-in or of this program replaces another of its name", name)
             self._replaced |= replaced
             there.update(source.tools)

@@ -22,7 +22,7 @@ class ConfiguredModels:
 
     environment: tuple[ModelEntry, ...]
     file: tuple[ModelEntry, ...]
-    """Those that the program hands over, and those of the file."""
+    """Models that the program hands over, and those of the file."""
     keys: ModelKeys
 
     def and_registered(self, entries: Iterable[ModelEntry]) -> ModelList:

@@ -4,7 +4,7 @@ import asyncio
 import inspect
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import FunctionType
 from typing import Any, ClassVar, TypeVar, overload
@@ -58,20 +58,22 @@ class ExpandableTool:
         if not cls._pentad_actions:
             return
         definitions = definitions_of(cls)
-        if _needs_arguments(cls):
+        if needs_arguments(cls):
             _needing_arguments[f"{cls.__module__}.{cls.__qualname__}"] = None
             return
         for definition in definitions:
             register(definition)
 
-    async def setup(self) -> None:
-        """Prepare what the actions share; may also be a plain method. It runs once in a process, before the first call.
+    def setup(self) -> Awaitable[None] | None:
+        """Prepare what the actions share, as a plain method or an async one, once in a process, before the first call.
 
         When it raises, that call fails with its error, and the next call tries it again.
         """
+        return None
 
-    async def close(self) -> None:
-        """Give back what ``setup`` has taken; may also be a plain method. A process that is killed does not run it."""
+    def close(self) -> Awaitable[None] | None:
+        """Give back what ``setup`` has taken, likewise. A process that is killed does not run it."""
+        return None
 
 
 @overload
@@ -134,6 +136,8 @@ def definitions_of(tool: ExpandableTool | type[ExpandableTool]) -> tuple[ToolDef
     Raises ``PluginError``.
     """
     cls = tool if isinstance(tool, type) else type(tool)
+    if not cls._pentad_actions:
+        return ()
     if not isinstance(tool.name, str):
         raise PluginError(f"{cls.__qualname__}.name is {tool.name!r}: it must be a text that tools' names begin with")
     shared = SharedObject(cls, None if isinstance(tool, type) else tool)
@@ -146,7 +150,8 @@ def _definition(tool: str, shared: "SharedObject", name: str, attribute: str) ->
     return define(method, belongs_to=shared, **options)
 
 
-def _needs_arguments(cls: type) -> bool:
+def needs_arguments(cls: type) -> bool:
+    """Return whether an object of a class cannot be made without arguments."""
     try:
         inspect.signature(cls).bind()
     except (TypeError, ValueError):

@@ -24,7 +24,7 @@ _CONTAINERS = frozenset({"array", "object", "null"})
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedNames:
     """The keyword arguments that a function accepts."""
 
     named: frozenset[str]
@@ -40,7 +40,7 @@ class SchemaArguments:
 
     tool: str
     schema: dict[str, Any]
-    accepted: Accepted
+    accepted: AcceptedNames
     validator: Any
     """The compiled schema; None where the checker is not installed, as in a program that is only a client."""
 
@@ -87,7 +87,7 @@ def _asks_for_container(mistake: Any) -> bool:
     return mistake.kind.name == "type" and set(mistake.kind.types) <= _CONTAINERS
 
 
-def read_schema(tool: str, parameters: Any, accepted: Accepted) -> SchemaArguments:
+def arguments_of_schema(tool: str, parameters: Any, accepted: AcceptedNames) -> SchemaArguments:
     """Return the arguments of a tool that its author describes by a schema. Raises ``PluginError``."""
     schema = _plain(tool, parameters)
     if schema.get("type") != "object":
@@ -147,7 +147,7 @@ def _wrong(tool: str, problem: str) -> PluginError:
     return PluginError(f"tool {tool!r}: parameters=: {problem}")
 
 
-def accepted_by(tool: str, function: Callable[..., Any], context: tuple[str, ...], skipped: int) -> Accepted:
+def accepted_by(tool: str, function: Callable[..., Any], context: tuple[str, ...], skipped: int) -> AcceptedNames:
     """Return the keyword arguments that a function accepts, its context aside, without its first parameters.
 
     Raises ``PluginError``.
@@ -162,4 +162,4 @@ def accepted_by(tool: str, function: Callable[..., Any], context: tuple[str, ...
             named.add(parameter.name)
             if parameter.default is parameter.empty:
                 needed.add(parameter.name)
-    return Accepted(frozenset(named), frozenset(needed), any_name)
+    return AcceptedNames(frozenset(named), frozenset(needed), any_name)

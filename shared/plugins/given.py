@@ -6,7 +6,7 @@ from typing import Any
 
 from pentad.shared.plugins.definition import ToolDefinition
 from pentad.shared.plugins.errors import PluginError
-from pentad.shared.plugins.expandable import ExpandableTool, definitions_of
+from pentad.shared.plugins.expandable import ExpandableTool, definitions_of, needs_arguments
 from pentad.shared.plugins.registry import check_name, define, definition_of
 
 
@@ -29,6 +29,8 @@ def given_tools(tools: Sequence[Any]) -> tuple[ToolDefinition, ...]:
 
 def _definitions(tool: Any) -> Iterator[ToolDefinition]:
     if isinstance(tool, ExpandableTool) or (isinstance(tool, type) and issubclass(tool, ExpandableTool)):
+        if isinstance(tool, type) and needs_arguments(tool):
+            raise PluginError(f"{tool!r} cannot be made without arguments: give an object of it")
         definitions = definitions_of(tool)
         if not definitions:
             raise PluginError(f"{tool!r} has no action: put @pentad.action above its methods")

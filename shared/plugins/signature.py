@@ -15,7 +15,7 @@ from pydantic_core import to_jsonable_python
 from pentad.shared.plugins.arguments import SignatureArguments, ToolArguments
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.plugins.errors import PluginError
-from pentad.shared.plugins.explicit_schema import accepted_by, read_schema
+from pentad.shared.plugins.explicit_schema import accepted_by, arguments_of_schema
 
 _KINDS: dict[Any, str] = {
     inspect.Parameter.POSITIONAL_ONLY: "is positional-only: remove the '/' from the signature",
@@ -45,7 +45,7 @@ def read_arguments(
     """
     if parameters is not None:
         context = tuple(_context_parameters(tool, function, skipped))
-        return read_schema(tool, parameters, accepted_by(tool, function, context, skipped)), context
+        return arguments_of_schema(tool, parameters, accepted_by(tool, function, context, skipped)), context
     hinted = list(_hinted(tool, function, skipped))
     context = tuple(parameter.name for parameter, hint in hinted if _is_context(hint))
     told = [(parameter, hint) for parameter, hint in hinted if parameter.name not in context]
