@@ -3,7 +3,7 @@
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -28,6 +28,14 @@ async def stock(item: str) -> str:
 """
 
 
+GREETER = """
+@pentad.instruction(tools=[])
+def greeter() -> str:
+    '''Greets.'''
+    return "Say hello."
+"""
+
+
 def write(folder: Path, pieces: str, prompt: str = "You sell.") -> None:
     (folder / "shop_tools.py").write_text(PLUGIN)
     (folder / "shelf.py").write_text(f"PIECES = {pieces}\n")
@@ -39,6 +47,7 @@ async def test_a_running_system_takes_up_what_changes_and_keeps_what_it_has_when
     tmp_path: Path,
 ) -> None:
     write(tmp_path, "3")
+    (tmp_path / "shop_tools.py").write_text(PLUGIN + GREETER)
     environment = {"PENTAD_PLUGINS": "shop_tools", "PENTAD_INSTRUCTIONS": "shop.toml", "PENTAD_MODELS": "models.json"}
     with Up(tmp_path, environment, (str(PENTAD), "up", "--port", "0", "--reload")) as system:
         url = await system.ready()
@@ -51,17 +60,22 @@ async def test_a_running_system_takes_up_what_changes_and_keeps_what_it_has_when
             async def prompt() -> str:
                 return str((await agent.inspection.instruction("seller"))["system_prompt"])
 
+            async def instructions() -> set[str]:
+                return {each["name"] for each in await agent.inspection.instructions()}
+
             async def models() -> set[str]:
                 return {each["id"] for each in await agent.inspection.models()}
 
             assert await stock() == "stock: 3 tea"
+            assert "greeter" in await instructions()
             write(tmp_path, "4", "You sell well.")
 
             async def taken_up() -> bool:
                 return (await stock(), await prompt()) == ("stock: 4 tea", "You sell well.")
 
             await wait_until("the change is taken up", taken_up)
-            await wait_until("the models are", lambda: models_are(models, "m14"))
+            await wait_until("the models are", lambda: has(models, "m14"))
+            assert "greeter" not in await instructions()
 
             (tmp_path / "shelf.py").write_text("PIECES = = 5\n")
             (tmp_path / "shop.toml").write_text("[[instructions]]\n")
@@ -81,8 +95,8 @@ async def test_a_running_system_takes_up_what_changes_and_keeps_what_it_has_when
         assert system.descendants() == []
 
 
-async def models_are(models: object, wanted: str) -> bool:
-    return wanted in await models()  # type: ignore[operator]
+async def has(names: Callable[[], Awaitable[set[str]]], wanted: str) -> bool:
+    return wanted in await names()
 
 
 class Taken:
