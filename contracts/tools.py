@@ -36,6 +36,8 @@ class ToolSpec(BaseModel):
     queue: str = Field(default="default", pattern=r"^[a-z0-9-]{1,32}$")
     isolated: bool = False
     """Whether each call has a process of its own."""
+    missing_env: list[str] = Field(default_factory=list)
+    """Variables that the tool reads and that are not set where its tool-worker runs."""
 
 
 RESERVED_NAMES = frozenset({"ask_user", "complete_task"})

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     )
     from pentad.shared.errors import PentadError
     from pentad.shared.plugins.context import ToolContext
+    from pentad.shared.plugins.expandable import ExpandableTool, action
     from pentad.shared.plugins.instructions import instruction
     from pentad.shared.plugins.registry import tool
     from pentad.system.start import start
@@ -68,6 +69,7 @@ _HOMES = {
     "Content": "pentad.contracts.events",
     "ControlResult": "pentad.contracts.events",
     "ErrorEvent": "pentad.contracts.events",
+    "ExpandableTool": "pentad.shared.plugins.expandable",
     "GatewayUnreachable": "pentad.errors",
     "InstructionRun": "pentad.contracts.runs",
     "MessageEvent": "pentad.contracts.events",
@@ -98,6 +100,7 @@ _HOMES = {
     "TurnEnd": "pentad.contracts.turns",
     "TurnFailed": "pentad.errors",
     "Unreadable": "pentad.errors",
+    "action": "pentad.shared.plugins.expandable",
     "connect": "pentad.client.agent",
     "connect_sync": "pentad.client.blocking",
     "instruction": "pentad.shared.plugins.instructions",
@@ -115,6 +118,7 @@ __all__ = [
     "Content",
     "ControlResult",
     "ErrorEvent",
+    "ExpandableTool",
     "GatewayUnreachable",
     "InstructionRun",
     "MessageEvent",
@@ -145,6 +149,7 @@ __all__ = [
     "TurnEnd",
     "TurnFailed",
     "Unreadable",
+    "action",
     "connect",
     "connect_sync",
     "instruction",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from pentad.contracts.envelope import Contract
 from pentad.contracts.plain_json import read_json
@@ -47,6 +47,18 @@ class EntryFile(Generic[T]):
             raise SettingsError(f"{self.variable} is wrong: {path}: {error}") from None
         return entries
 
+    def of_program(self, rows: Any, argument: str) -> tuple[T, ...]:
+        """Return the entries that a program hands over, as dicts or as models, in their order.
+
+        Raises ``SettingsError``, which names the argument and the place of each mistake. ``check`` is the caller's.
+        """
+        try:
+            if isinstance(rows, str | Mapping) or not isinstance(rows, Sequence):
+                raise SettingsError(f"it must be a list of dicts, not {type(rows).__name__}")
+            return self._entries([_plain(row) for row in self._counted(rows)])
+        except SettingsError as error:
+            raise SettingsError(f"{argument} is wrong: {error}") from None
+
     def place(self, number: int, name: Any) -> str:
         """Return the place of an entry in its list, with its name when it has one."""
         return f"{self.listed}[{number}]" + (f" ({name[:_SHOWN]!r})" if isinstance(name, str) else "")
@@ -56,9 +68,12 @@ class EntryFile(Generic[T]):
         if not isinstance(rows, list) or set(found) != {self.listed}:
             form = f'`{{"{self.listed}": [...]}}` in JSON, `[[{self.listed}]]` in TOML'
             raise SettingsError(f"it must hold a list `{self.listed}`: {form}, and nothing else")
+        return self._counted(rows)
+
+    def _counted(self, rows: Sequence[Any]) -> list[Any]:
         if len(rows) > MOST_ENTRIES:
             raise SettingsError(f"it has {len(rows)} {self.listed}: at most {MOST_ENTRIES}")
-        return rows
+        return list(rows)
 
     def _entries(self, rows: list[Any]) -> tuple[T, ...]:
         made: list[T] = []
@@ -71,6 +86,13 @@ class EntryFile(Generic[T]):
         if wrong:
             raise SettingsError("; ".join(wrong))
         return tuple(made)
+
+
+def _plain(row: Any) -> Any:
+    """Return an entry as plain data: what a model of the program's own says of it."""
+    if isinstance(row, BaseModel):
+        return row.model_dump(mode="json", exclude_unset=True)
+    return dict(row) if isinstance(row, Mapping) else row
 
 
 def _parsed(path: Path, most_bytes: int) -> Any:

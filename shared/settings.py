@@ -19,7 +19,8 @@ from pydantic import (
 
 from pentad.contracts.dates import zone_of
 from pentad.contracts.ids import is_identifier
-from pentad.contracts.models import ThinkTagsHabit, is_model_key_name
+from pentad.contracts.instructions import Instruction
+from pentad.contracts.models import ModelEntry, ThinkTagsHabit, is_model_key_name
 from pentad.shared.addresses import check_redis_url, read_http_url
 from pentad.shared.errors import SettingsError
 
@@ -208,6 +209,26 @@ class Settings(BaseModel):
     _withheld: frozenset[str] = PrivateAttr(default=frozenset())
 
     _url_of_env_file: bool = PrivateAttr(default=False)
+
+    _models: tuple[ModelEntry, ...] = PrivateAttr(default=())
+
+    _instructions: tuple[Instruction, ...] = PrivateAttr(default=())
+
+    @property
+    def models_of_program(self) -> tuple[ModelEntry, ...]:
+        """The models that the program hands over which runs the services; they go before those of ``PENTAD_MODELS``."""
+        return self._models
+
+    @property
+    def instructions_of_program(self) -> tuple[Instruction, ...]:
+        """The instructions that the program hands over; they go before those of ``PENTAD_INSTRUCTIONS``."""
+        return self._instructions
+
+    def handing_over(self, models: tuple[ModelEntry, ...], instructions: tuple[Instruction, ...]) -> Self:
+        """Return a copy with the models and instructions of the program."""
+        made = self.model_copy()
+        made._models, made._instructions = models, instructions
+        return made
 
     @property
     def url_of_env_file(self) -> bool:

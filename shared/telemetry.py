@@ -8,13 +8,15 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from time import monotonic
 from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from pentad.shared.clipping import clip, plain, said_by
+from pentad.shared.errors import SettingsError
 
 Level = Literal["debug", "info", "warning", "error"]
 LEVELS: tuple[Level, ...] = ("debug", "info", "warning", "error")
@@ -39,6 +41,59 @@ def configure_logging(level: Level = "info", *, payloads: bool = False, form: Lo
     handler.setFormatter(JsonLine() if form == "json" else OneLine())
     logging.basicConfig(level=max(logging.WARNING, _number(level)), handlers=[handler], force=True)
     logging.getLogger(_ROOT_LOGGER).setLevel(_number(level))
+
+
+class _Passing(logging.Handler):
+    """Hands Pentad's records to a logger of the program that runs it."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        super().__init__()
+        self._logger = logger
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._logger.isEnabledFor(record.levelno):
+            self._logger.handle(record)
+
+
+_passing: list[_Passing] = []
+_before: tuple[int, bool] = (logging.NOTSET, True)
+"""Level of Pentad's own logger, and whether its records went on to the root logger, before any were passed on."""
+
+
+@contextmanager
+def logging_to(logger: Any) -> Iterator[None]:
+    """Hand all records of Pentad in this process to a logger, in place of the root logger; None changes nothing.
+
+    Its level says which. Raises ``SettingsError`` for one that Pentad's own records would come back from.
+    """
+    global _before
+    if logger is None:
+        yield
+        return
+    ours = logging.getLogger(_ROOT_LOGGER)
+    if not isinstance(logger, logging.Logger):
+        kind = type(logger).__name__
+        raise SettingsError(f"pentad.start(logger=...) is wrong: it must be a logging.Logger, not {kind}")
+    if logger.name == _ROOT_LOGGER or logger.name.startswith(f"{_ROOT_LOGGER}."):
+        raise SettingsError(
+            f"pentad.start(logger=...) is wrong: {logger.name!r} is Pentad's own logger: give one of your program's, "
+            "like logging.getLogger('my_program')"
+        )
+    handler = _Passing(logger)
+    if not _passing:
+        _before = ours.level, ours.propagate
+    _passing.append(handler)
+    ours.addHandler(handler)
+    ours.propagate = False
+    ours.setLevel(min(each._logger.getEffectiveLevel() for each in _passing))
+    try:
+        yield
+    finally:
+        ours.removeHandler(handler)
+        _passing.remove(handler)
+        if not _passing:
+            level, ours.propagate = _before
+            ours.setLevel(level)
 
 
 def _number(level: Level) -> int:

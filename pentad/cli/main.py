@@ -109,7 +109,10 @@ def _command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
 
 
 def _add_services(commands: Any) -> None:
-    add_serve_options(_command(commands, "up", "Run everything in this process; only the gateway listens."))
+    up = _command(commands, "up", "Run everything in this process; only the gateway listens.")
+    add_serve_options(up)
+    taken_up = "plug-ins, instructions and models again when their files change; calls under way finish as they began"
+    up.add_argument("--reload", action="store_true", help=f"take up {taken_up}")
     serve = _command(commands, "serve", "Run one service; needs REDIS_URL.")
     serve.add_argument("service", choices=SERVICES, metavar="SERVICE", help=", ".join(SERVICES))
     add_serve_options(serve)

@@ -14,11 +14,13 @@ from pentad.contracts.streams import SERVICES, Service
 from pentad.shared.embedded.embedded import EmbeddedRedis
 from pentad.shared.embedded.redis_folder import write_atomically
 from pentad.shared.errors import SettingsError
+from pentad.shared.plugins.definition import ToolDefinition
 from pentad.shared.service.options import Options
 from pentad.shared.service.process import Stop, StopAskedError
 from pentad.shared.service.run import Build, Ready, run_services, say_ready
 from pentad.shared.service.runnable import RunnableService
 from pentad.shared.settings import Settings
+from pentad.system.reload import Reloader
 from pentad.system.supervised import SupervisedService
 
 Roots = Callable[[Service], Build]
@@ -35,17 +37,24 @@ def _module_of(service: Service) -> str:
 
 
 async def run_all(
-    settings: Settings, options: Options, stop: Stop, *, roots: Roots | None = None, ready: Ready = say_ready
+    settings: Settings,
+    options: Options,
+    stop: Stop,
+    *,
+    roots: Roots | None = None,
+    ready: Ready = say_ready,
+    tools: Sequence[ToolDefinition] = (),
 ) -> int:
     """All six services until it is asked to stop; returns the exit code. The caller holds the ``DataDirLock``.
 
-    The archiver runs in a child process; with ``roots`` given, all that they build run in this one. ``ready`` is called
-    once all of them are. Raises ``PentadError`` when it cannot start or a part dies.
+    The archiver runs in a child process; with ``roots`` given, all that they build run in this one. ``tools``: those
+    that the program hands over, which run in this process. ``ready`` is called once all services are ready. Raises
+    ``PentadError`` when it cannot start or a part dies.
     """
     try:
         async with archiver_apart() if roots is None else nullcontext(roots) as found, redis_of(settings, stop) as url:
             there = settings.model_copy(update={"redis_url": url})
-            return await run_services(build_all(there, options, found), stop, ready=ready)
+            return await run_services(build_all(there, options, found, tools), stop, ready=ready)
     except StopAskedError:
         return 0
 
@@ -89,17 +98,19 @@ async def redis_of(settings: Settings, stop: Stop) -> AsyncIterator[str]:
         await redis.stop()
 
 
-def build_all(settings: Settings, options: Options, roots: Roots) -> Sequence[RunnableService]:
-    """All six, the gateway last: it opens its port when the others consume, and answers for their readiness."""
-    others = [_built(name, settings, roots) for name in SERVICES if name != "gateway"]
-    gateway = roots("gateway")(settings, options.host, options.port, others=others)
-    return [*others, Announced(gateway, settings.pentad_data_dir)]
+def build_all(
+    settings: Settings, options: Options, roots: Roots, tools: Sequence[ToolDefinition] = ()
+) -> Sequence[RunnableService]:
+    """All six, the gateway last: it opens its port when the others consume, and answers for their readiness.
 
-
-def _built(name: Service, settings: Settings, roots: Roots) -> RunnableService:
-    """The tool-worker is told that no other need be asked what tools there are. The gateway alone has its keys."""
+    The tool-worker is told that no other need be asked what tools there are. The gateway alone has its keys.
+    """
     own = settings.without_gateway_secrets()
-    return roots(name)(own, alone=True) if name == "tool-worker" else roots(name)(own)
+    told = {"tool-worker": {"alone": True, "changing": options.reload, "tools": tools}}
+    others = [roots(name)(own, **told.get(name, {})) for name in SERVICES if name != "gateway"]
+    gateway = roots("gateway")(settings, options.host, options.port, others=others)
+    announced = Announced(gateway, settings.pentad_data_dir)
+    return [*others, announced, *([Reloader(settings, [*others, gateway])] if options.reload else [])]
 
 
 class Announced:

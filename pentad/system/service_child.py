@@ -18,16 +18,19 @@ from importlib import import_module
 from typing import Any
 
 from pentad.shared.child_processes import close_to_others, tie_to_parent
-from pentad.shared.errors import SettingsError
+from pentad.shared.errors import PentadError, SettingsError
+from pentad.shared.instructions.instruction_list import configured_instructions
 from pentad.shared.metrics import counted_here
+from pentad.shared.models.configured_models import configured_models
 from pentad.shared.presence.loop_holds import watch_loop
 from pentad.shared.service.exits import DONE, FAILED, line_of
 from pentad.shared.service.http import checks_of, unmet
 from pentad.shared.service.process import Stop, StopAskedError, cancel_and_wait, run_loop, settle
 from pentad.shared.service.run import give_way, stop_services
 from pentad.shared.service.runnable import HasNotes, RunnableService
-from pentad.shared.settings import take_into_environment
+from pentad.shared.settings import Settings, take_into_environment
 from pentad.shared.telemetry import pass_log_on
+from pentad.system.reload import UsesInstructions, UsesModels
 from pentad.system.service_process import MAX_LINE_BYTES, Launch, Order, unpacked_line
 
 log = logging.getLogger(__name__)
@@ -76,13 +79,17 @@ class ParentConnection:
             self._left_out = 0
         self.tell("log", record)
 
-    async def answer(self, stop: Stop) -> None:
+    async def answer(self, service: RunnableService, settings: Settings, stop: Stop) -> None:
         """Answer requests until the parent asks to stop, or closes the connection."""
         with suppress(OSError):
             while line := await self.received():
-                if json.loads(line) == ["stop"]:
-                    break
-                self.tell("counts", counted_here())
+                match json.loads(line):
+                    case ["stop"]:
+                        break
+                    case ["read"]:
+                        await _read_files(service, settings)
+                    case _:
+                        self.tell("counts", counted_here())
         stop.asked.set()
 
     async def close(self) -> None:
@@ -119,7 +126,9 @@ async def _serve(launch: Launch, parent: ParentConnection, stop: Stop) -> int:
     except Exception as error:
         return _failed(parent, error)
     give_way(launch.service)
-    beside = [asyncio.create_task(each) for each in (parent.answer(stop), watch_loop(service.name))]
+    beside = [
+        asyncio.create_task(each) for each in (parent.answer(service, order.settings, stop), watch_loop(service.name))
+    ]
     try:
         code = await stop.unless_asked(_work(service, parent))
     except StopAskedError:
@@ -152,6 +161,17 @@ async def _work(service: RunnableService, parent: ParentConnection) -> int:
     why = "; ".join(f"{name}: {text}" for name, text in unmet([service]).items())
     log.error("%s has died (%s)", service.name, why or "see the lines before")
     return FAILED
+
+
+async def _read_files(service: RunnableService, settings: Settings) -> None:
+    """Let the service use the instructions and models that the files have now."""
+    try:
+        if isinstance(service, UsesInstructions):
+            service.use_instructions(await asyncio.to_thread(configured_instructions, settings))
+        if isinstance(service, UsesModels):
+            service.use_models(await asyncio.to_thread(configured_models, settings))
+    except (PentadError, OSError) as error:  # it has changed again since the parent read it, which will say so
+        log.warning("the %s goes on with the files that it has read before: %s", service.name, error)
 
 
 def _failed(parent: ParentConnection, error: Exception) -> int:

@@ -155,6 +155,10 @@ class ServiceProcess:
             self._ask("counts")
         await asyncio.wait({self._counting}, timeout=_COUNTS_S)
 
+    def read_files(self) -> None:
+        """Have the service read the files of models and instructions anew."""
+        self._ask("read")
+
     async def end(self) -> None:
         """Have the service stopped and wait until the process has ended.
 

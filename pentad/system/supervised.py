@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from pentad.contracts.instructions import Instruction
 from pentad.contracts.streams import Service
 from pentad.shared.child_processes import Backoff, ending
 from pentad.shared.errors import PentadError
+from pentad.shared.models.configured_models import ConfiguredModels
 from pentad.shared.service.process import cancel_and_wait
 from pentad.shared.service.runnable import RunnableService
 from pentad.shared.settings import Settings
@@ -84,6 +86,18 @@ class SupervisedService:
         """See `CountsElsewhere`."""
         if self._process is not None:
             await self._process.fetch_counts()
+
+    def use_instructions(self, configured: Sequence[Instruction]) -> None:
+        """Have the process read the files of the settings anew: they were found readable here."""
+        self._read_files()
+
+    def use_models(self, configured: ConfiguredModels) -> None:
+        """Have the process read the files of the settings anew: they were found readable here."""
+        self._read_files()
+
+    def _read_files(self) -> None:
+        if self._process is not None and self._trouble is None:
+            self._process.read_files()
 
     async def _begin(self) -> None:
         """Have a process that serves. Raises ``PentadError``."""

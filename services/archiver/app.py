@@ -4,6 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
+from pentad.contracts.instructions import Instruction
 from pentad.contracts.streams import ARCHIVE, ERASE, EXTRACT, LEARN, MEMORY, REMEMBER, Stream
 from pentad.services.archiver.damage import DamagedParts, DamageWatch
 from pentad.services.archiver.ended_tasks import EndedTasks
@@ -32,6 +33,7 @@ from pentad.shared.memory.extraction_budget import ExtractionBudget
 from pentad.shared.memory.forgotten_notes import export_notes, write_handed_over
 from pentad.shared.memory.memory_counts import GRAPH, VECTORS, MemoryCounts
 from pentad.shared.memory.stores import embedded_graph, embedded_vectors, server_graph, server_vectors
+from pentad.shared.models.configured_models import ConfiguredModels
 from pentad.shared.presence.announcements import announce_wait
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records.record_store import Records
@@ -139,6 +141,15 @@ class Archiver(ConsumingService):
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
         models = () if self._models is None else (self._book.follow(), *self._models.loops())
         return [*super().loops(), *models, announce_wait(self.store, self._waits_for)]
+
+    def use_instructions(self, configured: Sequence[Instruction]) -> None:
+        """Take other instructions of the file."""
+        self._book.use_file(configured)
+
+    def use_models(self, configured: ConfiguredModels) -> None:
+        """Take other chat models of the file."""
+        if self._models is not None:
+            self._models.use_configured(configured)
 
     def reading_at_start(self) -> Sequence[Consumer]:
         return self._at_start

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from secrets import token_hex
 from typing import Any
 
+from pentad.contracts.instructions import Instruction
 from pentad.services.gateway.api_docs.document_routes import DocumentRoutes
 from pentad.services.gateway.api_docs.openapi import document
 from pentad.services.gateway.asgi import GatewayApp
@@ -58,7 +59,7 @@ from pentad.shared.inbound.renewal import IdsWatch
 from pentad.shared.instructions.instruction_list import configured_instructions
 from pentad.shared.memory.stores import graph_of, vectors_of
 from pentad.shared.memory.walks import HitWalks
-from pentad.shared.models.configured_models import configured_models
+from pentad.shared.models.configured_models import ConfiguredModels, configured_models
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.presence.loop_holds import keep_telling_holds
 from pentad.shared.records.record_store import Records
@@ -100,8 +101,9 @@ class GatewayService:
         )
         self._watch = LossWatch(store, inbox, lambda: self._relay.answered_at)
         self._relay.on_connect(self._watch.suspect)
-        self._file = configured_instructions(settings)
-        self._book = InstructionBook(store, self._file)
+        file = configured_instructions(settings)
+        self._book, self._known = InstructionBook(store, file), KnownInstructions(store, file)
+        self._models = ModelRegistry(store, configured_models(settings), [self._known])
         self._groups = self._make_groups(inbox)
         self._metrics_keys = metrics_keys_of(settings, host)
         self._others = tuple(others)
@@ -163,8 +165,7 @@ class GatewayService:
 
     def _operator_routes(self, queries: Queries, turns: TurnFollower) -> tuple[object, ...]:
         settings, store, shards = self._settings, self._store, self._settings.pentad_shards
-        known = KnownInstructions(store, self._file)
-        models = ModelRegistry(store, configured_models(settings), [known])
+        known, models = self._known, self._models
         self._calls, self._embedder = ModelCallClient(store, shards), make_embedder(settings, store, _EMBED_S)
         letters = Letters(store, queries, shards)
         return (
@@ -174,6 +175,15 @@ class GatewayService:
             RunRoutes(self._book, turns, self._streams.closing, shards),
             DeadLetterRoutes(letters, Redrives(store, letters, queries, settings.session_ttl_s, shards)),
         )
+
+    def use_instructions(self, configured: Sequence[Instruction]) -> None:
+        """Take other instructions of the file."""
+        self._book.use_file(configured)
+        self._known.use_file(configured)
+
+    def use_models(self, configured: ConfiguredModels) -> None:
+        """Take other chat models of the file."""
+        self._models.use_configured(configured)
 
     def _make_app(self) -> Any:
         health = health_routes([self, *self._others], metrics_keys=self._metrics_keys)

@@ -1,8 +1,9 @@
 """The router's composition root."""
 
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
 
+from pentad.contracts.instructions import Instruction
 from pentad.contracts.streams import INBOUND, SESSION_WAKE, Stream
 from pentad.services.router.domain.scoring import Weights
 from pentad.services.router.fast_routing import FastRouting
@@ -15,6 +16,7 @@ from pentad.shared.actors.leases import LeaseKeeper
 from pentad.shared.embedder.embedder import CircuitBreakerEmbedder, make_embedder
 from pentad.shared.inbound.ingress import WAITING_LIMIT, Ingress
 from pentad.shared.instructions.instruction_list import configured_instructions
+from pentad.shared.models.configured_models import ConfiguredModels
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records.record_store import Records
 from pentad.shared.service.consuming import ConsumingService
@@ -58,6 +60,14 @@ class Router(ConsumingService):
 
     def streams(self) -> list[tuple[Stream, str]]:
         return [*super().streams(), (INBOUND, INBOUND.key())]
+
+    def use_instructions(self, configured: Sequence[Instruction]) -> None:
+        """Take other instructions of the file."""
+        self._book.use_file(configured)
+
+    def use_models(self, configured: ConfiguredModels) -> None:
+        """Take other chat models of the file."""
+        self._models.use_configured(configured)
 
     async def close(self) -> None:
         await self._ingress.release()

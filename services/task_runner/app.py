@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
 
+from pentad.contracts.instructions import Instruction
 from pentad.contracts.streams import MODEL_CALLS, TASK_WAKE
 from pentad.services.task_runner.handlers import RunnerHandler
 from pentad.services.task_runner.initial_recall import ModelWalkChooser
@@ -19,6 +20,7 @@ from pentad.shared.memory.stores import graph_of, vectors_of
 from pentad.shared.memory.task_recall import TaskRecall
 from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.memory.walks import HitWalks
+from pentad.shared.models.configured_models import ConfiguredModels
 from pentad.shared.models.model_makers import described
 from pentad.shared.presence.announcements import ModelInUse, announce_model
 from pentad.shared.presence.instruction_book import InstructionBook
@@ -93,6 +95,14 @@ class TaskRunner(ConsumingService):
     def _in_use(self) -> ModelInUse:
         model = self._models.pool.default
         return ModelInUse(service=self.name, model=model.name, place=model.place)
+
+    def use_instructions(self, configured: Sequence[Instruction]) -> None:
+        """Take other instructions of the file."""
+        self._book.use_file(configured)
+
+    def use_models(self, configured: ConfiguredModels) -> None:
+        """Take other chat models of the file."""
+        self._models.use_configured(configured)
 
     async def leave(self) -> None:
         for handler in self._handlers:

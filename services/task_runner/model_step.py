@@ -48,7 +48,8 @@ from pentad.shared import metrics
 from pentad.shared.actors.leases import Held, StoppedWorkError
 from pentad.shared.event_loop import LARGE_VALUE, turn_after
 from pentad.shared.events.ephemeral import EphemeralEvents
-from pentad.shared.instructions.schema_check import WrongOutput, WrongSchema
+from pentad.shared.instructions.schema_check import WrongOutput
+from pentad.shared.json_schema import WrongSchema
 from pentad.shared.kinds import USER
 from pentad.shared.memory.task_recall import Recall
 from pentad.shared.models.model_pool import ModelPool

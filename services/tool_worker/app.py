@@ -13,6 +13,7 @@ from pentad.services.tool_worker.builtins.memory_forget import OwnMemories, forg
 from pentad.services.tool_worker.builtins.memory_search import MemoryReader, memory_tools
 from pentad.services.tool_worker.builtins.result_read import KeptResults, result_reading_tool
 from pentad.services.tool_worker.children.pool import ToolProcesses
+from pentad.services.tool_worker.given_tools import GivenTools
 from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.sources import ToolSource, ToolSources
 from pentad.services.tool_worker.transcripts import Transcripts
@@ -23,7 +24,7 @@ from pentad.shared.memory.search import MemorySearch
 from pentad.shared.memory.stores import graph_of, vectors_of
 from pentad.shared.memory.walks import HitWalks
 from pentad.shared.models.tool_forms import what_servers_refuse
-from pentad.shared.plugins.definition import description_gaps
+from pentad.shared.plugins.definition import ToolDefinition, description_gaps
 from pentad.shared.presence.published import BEAT_S, INSTRUCTIONS, TOOLS
 from pentad.shared.records.record_store import Records
 from pentad.shared.service.consuming import ConsumingService
@@ -54,15 +55,17 @@ class ToolWorker(ConsumingService):
     name = "tool-worker"
     check = "tools"
 
-    def __init__(self, settings: Settings, *, alone: bool = False, more: Sequence[ToolSource] = ()) -> None:
-        """``alone``: see `build`. ``more``: sources of tools beside the built-in ones and those of plug-ins."""
+    def __init__(
+        self, settings: Settings, *, alone: bool = False, changing: bool = False, more: Sequence[ToolSource] = ()
+    ) -> None:
+        """``alone``, ``changing``: see `build`. ``more``: sources of tools beside the plug-ins and what is built in."""
         super().__init__(settings)
         self._alone = alone
         """Whether this is the only tool-worker, so that tools which others published are removed."""
         self.about = ""
         plugins, processes = settings.pentad_plugins, settings.pentad_tool_processes
         threads, variables = settings.pentad_tool_threads, settings.pentad_tool_env
-        self._processes = ToolProcesses(plugins, processes, threads, variables)
+        self._processes = ToolProcesses(plugins, processes, threads, variables, changing=changing)
         self._vectors, self._embedder = vectors_of(settings, self.store), make_embedder(settings, self.store)
         transcripts = Transcripts(self.store, Records(settings.records_url), settings.pentad_shards)
         memory = MemorySearch(self._vectors, self._embedder)
@@ -79,6 +82,8 @@ class ToolWorker(ConsumingService):
         """Names of the queues that are served."""
         self._published: set[str] = set()
         """Names of the tools that were published last."""
+        self._published_instructions: set[str] = set()
+        """Names of the instructions that were published last."""
         self._warned_about: dict[str, ToolSpec] = {}
         """The tools that were looked at, as they were then."""
         self._changed = asyncio.Event()
@@ -104,6 +109,13 @@ class ToolWorker(ConsumingService):
             for refused in what_servers_refuse(spec.description, spec.parameters):
                 log.warning(
                     "tool %r has %s: some model servers refuse that, and are then asked without it", spec.name, refused
+                )
+            for variable in spec.missing_env:
+                log.warning(
+                    "tool %r reads the variable %s, which is not set: set it where the tool-worker runs, and start it "
+                    "again",
+                    spec.name,
+                    variable,
                 )
         self._warned_about = {spec.name: spec for spec in specs}
 
@@ -158,8 +170,11 @@ class ToolWorker(ConsumingService):
         names = {spec.name for spec in specs}
         await TOOLS.withdraw(self.store, self._published - names)
         await TOOLS.publish(self.store, specs)
-        await INSTRUCTIONS.publish(self.store, self._processes.instructions)
-        self._published = names
+        instructions = self._processes.instructions
+        told = {each.name for each in instructions}
+        await INSTRUCTIONS.withdraw(self.store, self._published_instructions - told)
+        await INSTRUCTIONS.publish(self.store, instructions)
+        self._published, self._published_instructions = names, told
 
     async def _forget_others(self) -> None:
         await TOOLS.forget_others(self.store, self._sources.specs())
@@ -182,6 +197,18 @@ class ToolWorker(ConsumingService):
             self.store, self._processes.instructions
         )
 
+    @property
+    def plugin_files(self) -> Sequence[str]:
+        """The files that the plug-ins were imported from."""
+        return self._processes.files
+
+    async def reload_plugins(self) -> None:
+        """Import the plug-ins anew; calls under way finish as they began.
+
+        Raises ``PluginError`` or ``OSError``, and what was imported before stays in use then.
+        """
+        await self._processes.reload()
+
     async def leave(self) -> None:
         await asyncio.gather(*(handler.finish(UNSAFE_GRACE_S) for handler in self._handlers))
 
@@ -192,8 +219,14 @@ class ToolWorker(ConsumingService):
         await self._walks.aclose()
 
 
-def build(settings: Settings, *, alone: bool = False) -> ToolWorker:
+def build(
+    settings: Settings, *, alone: bool = False, changing: bool = False, tools: Sequence[ToolDefinition] = ()
+) -> ToolWorker:
     """Build a tool-worker that is ready to start. ``alone``: it is the only worker, so tools published before are
     removed.
+
+    ``changing``: its plug-ins are imported anew when their files change. ``tools``: those that the program hands over,
+    which run in this process.
     """
-    return ToolWorker(settings, alone=alone)
+    more = [GivenTools(tools, settings.pentad_tool_threads)] if tools else []
+    return ToolWorker(settings, alone=alone, changing=changing, more=more)

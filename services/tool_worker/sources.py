@@ -56,7 +56,8 @@ class ToolSource(Protocol):
 
 
 class ToolSources:
-    """The sources of one worker. Of two tools with one name, that of the later source is there: plug-ins come last."""
+    """The sources of one worker. Of two tools with one name, that of the later source is there: plug-ins come after
+    what is built in, and what the program hands over comes last."""
 
     def __init__(self, *sources: ToolSource) -> None:
         self._sources = sources
@@ -92,6 +93,6 @@ class ToolSources:
         for source in self._sources:
             replaced = there.intersection(source.tools)
             for name in sorted(replaced - self._replaced):
-                log.warning("the tool %r of a plug-in replaces the built-in one", name)
+                log.warning("the tool %r of a plug-in or of this program replaces another of its name", name)
             self._replaced |= replaced
             there.update(source.tools)

@@ -7,7 +7,7 @@ built-in one: an operator may put another ``executor`` in the place of ours.
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from pentad.contracts.instructions import Instruction
 from pentad.shared.entry_file import EntryFile
@@ -79,11 +79,28 @@ _MAX_FILE_BYTES = 16 << 20
 
 
 def configured_instructions(settings: Settings) -> tuple[Instruction, ...]:
-    """Return the instructions of the file, in its order; none without a file.
+    """Return the instructions that the program hands over, and those of the file that have other names.
 
     Raises ``SettingsError`` that names the place of each mistake.
     """
-    return () if settings.pentad_instructions is None else _FILE.read(settings.pentad_instructions)
+    given = settings.instructions_of_program
+    file = () if settings.pentad_instructions is None else _FILE.read(settings.pentad_instructions)
+    names = {entry.name for entry in given}
+    return (*given, *(entry for entry in file if entry.name not in names))
+
+
+def given_instructions(rows: Any) -> tuple[Instruction, ...]:
+    """Return the instructions that a program hands over. This may take seconds: do not call it in an event loop.
+
+    Raises ``SettingsError`` that names the place of each mistake.
+    """
+    argument = "pentad.start(instructions=...)"
+    entries = _FILE.of_program(rows, argument)
+    try:
+        _check(entries)
+    except SettingsError as error:
+        raise SettingsError(f"{argument} is wrong: {error}") from None
+    return entries
 
 
 def _check(entries: Sequence[Instruction]) -> None:

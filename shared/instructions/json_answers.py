@@ -9,7 +9,8 @@ from pentad.contracts.instructions import PLACEHOLDERS, Instruction
 from pentad.contracts.plain_json import read_json
 from pentad.shared import metrics
 from pentad.shared.instructions.output import Output, server_schema, with_schema
-from pentad.shared.instructions.schema_check import WrongOutput, WrongSchema
+from pentad.shared.instructions.schema_check import WrongOutput
+from pentad.shared.json_schema import WrongSchema
 from pentad.shared.models.model_pool import ModelPool
 from pentad.shared.models.ports import ChatRequest, ModelFailed, Usage
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from pentad.shared.instructions.schema_check import MAX_ANSWER, SchemaCheck, WrongOutput, schema_weight
+from pentad.shared.instructions.schema_check import MAX_ANSWER, SchemaCheck, WrongOutput
 from pentad.shared.instructions.schema_process import check_in_process, check_off_loop
+from pentad.shared.json_schema import schema_weight
 
 _ONLY_JSON = "\n\nAnswer with one JSON value alone, no other text, that fits this JSON schema:\n"
 _MAX_LOOP_CHARS = 16_384

@@ -1,7 +1,6 @@
 """Checks a model's answer against a JSON schema: finds the JSON value in it that fits, or the mistakes.
 
-The checker holds Python's lock as long as it works, and a schema can make it work for hours: with alternatives in
-alternatives, with references to itself, with patterns. `schema_weight` tells which schemas cannot.
+The checker holds Python's lock as long as it works: `schema_weight` tells which schemas cannot make it work for long.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,11 +8,11 @@ from itertools import islice
 from json import JSONDecoder
 from typing import Any
 
-import jsonschema_rs
 from pydantic_core import to_json
 
 from pentad.contracts.plain_json import read_json
 from pentad.shared.immutable import immutable
+from pentad.shared.json_schema import SchemaMistake, compile_schema, shortened
 from pentad.shared.lenient_json import read_lenient
 
 MAX_VALUES = 64
@@ -171,21 +170,6 @@ MAX_ANSWER = 524_288
 _MAX_WRAPPINGS = 2
 """Number of times that a value may have been turned into a JSON text."""
 _MAX_PROBLEMS = 5
-_MAX_PROBLEM_CHARS = 300
-_MAX_WEIGHT = 100_000
-_MAX_DEPTH = 64
-"""Levels of a schema that is weighed; a deeper one weighs too much."""
-_VALUE_KEYWORDS = frozenset({"const", "default", "enum", "examples"})
-"""Keywords with values, which are no schemas."""
-_HEAVY_KEYWORDS = (
-    "$dynamicRef",
-    "$recursiveRef",
-    "pattern",
-    "patternProperties",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-)
-"""Keywords whose cost depends on more than the sizes of schema and value."""
 _PROBES: tuple[Any, ...] = (None, 0, "", [], {})
 """Values with which a schema is tried when it is registered."""
 
@@ -194,21 +178,12 @@ class WrongOutput(ValueError):  # noqa: N818 - reads as what it is
     """The answer does not fit the schema. The text says why, for the model that is asked again."""
 
 
-class WrongSchema(ValueError):  # noqa: N818 - reads as what it is
-    """The schema itself cannot be used. The text says why."""
-
-
 class SchemaCheck:
     """One schema, ready to be used. Every method runs in the calling thread, for as long as it takes."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         """Raise ``WrongSchema`` for a wrong schema. References are not fetched, and patterns run in linear time."""
-        try:
-            self._validator = jsonschema_rs.validator_for(
-                dict(schema), offline=True, pattern_options=jsonschema_rs.RegexOptions()
-            )
-        except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as error:
-            raise WrongSchema(f"output_schema is no JSON schema: {_short(_message(error))}") from None
+        self._validator = compile_schema(schema, "output_schema")
 
     def probe(self) -> None:
         """Check a few small values, so that a schema that takes for ever does so where it is registered."""
@@ -237,7 +212,7 @@ class SchemaCheck:
                 f"{len(fits)} JSON values in it fit the schema: answer with one JSON value and no other text"
             )
         if not values:
-            raise WrongOutput(f"it is not JSON: {_short(found.problem)}")
+            raise WrongOutput(f"it is not JSON: {shortened(found.problem)}")
         raise WrongOutput(self._problems(values[-1], len(values)))
 
     def _fits(self, values: Sequence[Any]) -> list[Any]:
@@ -245,66 +220,8 @@ class SchemaCheck:
 
     def _problems(self, value: Any, count: int) -> str:
         wrong = islice(self._validator.iter_errors(value), _MAX_PROBLEMS)
-        problems = "; ".join(f"{_where(each)}: {_short(each.message)}" for each in wrong)
+        problems = "; ".join(f"{_where(each)}: {shortened(each.message)}" for each in wrong)
         return problems if count == 1 else f"none of the {count} JSON values in it fits; of the last one, {problems}"
-
-
-def schema_weight(schema: Mapping[str, Any]) -> int | None:
-    """Return the greatest number of schemas against which a value is checked, with alternatives and references
-    followed.
-
-    It is None when the number depends on the value, or is too large.
-    """
-    return _Weighing(schema).weight()
-
-
-class _Weighing:
-    """Weighs each part of a schema that is referred to once; a part that refers to itself has no weight."""
-
-    def __init__(self, schema: Mapping[str, Any]) -> None:
-        self._schema = schema
-        self._referred: dict[str, int | None] = {}
-
-    def weight(self) -> int | None:
-        weight = self._of(self._schema, 0)
-        return weight if weight is not None and weight <= _MAX_WEIGHT else None
-
-    def _of(self, part: Any, depth: int) -> int | None:
-        if depth > _MAX_DEPTH:
-            return None
-        if isinstance(part, Mapping):
-            if any(isinstance(part.get(word), str | Mapping) for word in _HEAVY_KEYWORDS):
-                return None
-            refers = part.get("$ref")
-            total = self._of_reference(refers, depth) if isinstance(refers, str) else 1
-            inner = [
-                (name in _VALUE_KEYWORDS, value) for name, value in part.items() if name not in ("$defs", "definitions")
-            ]
-        elif isinstance(part, list | tuple):
-            total, inner = 1, [(False, value) for value in part]
-        else:
-            return 1
-        for is_value, value in inner:
-            added = len(to_json(value)) if is_value else self._of(value, depth + 1)
-            if total is None or added is None or total > _MAX_WEIGHT:
-                return None
-            total += added
-        return total
-
-    def _of_reference(self, pointer: str, depth: int) -> int | None:
-        if pointer not in self._referred:
-            self._referred[pointer] = None  # what a part that refers to itself finds
-            found = self._found(pointer)
-            self._referred[pointer] = None if found is None else self._of(found, depth + 1)
-        return self._referred[pointer]
-
-    def _found(self, pointer: str) -> Any:
-        found: Any = self._schema
-        if not pointer.startswith("#/"):
-            return None
-        for name in pointer[2:].split("/"):
-            found = found.get(name.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
-        return found
 
 
 def _in_texts(values: Sequence[Any]) -> tuple[Any, ...]:
@@ -323,13 +240,5 @@ def _in_texts(values: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(found.values())
 
 
-def _where(wrong: jsonschema_rs.ValidationError) -> str:
-    return _short("/".join(str(part) for part in wrong.instance_path)) or "the value"
-
-
-def _message(error: Exception) -> str:
-    return str(getattr(error, "message", error)).partition("\n")[0]
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _MAX_PROBLEM_CHARS else text[: _MAX_PROBLEM_CHARS - 1] + "…"
+def _where(wrong: SchemaMistake) -> str:
+    return shortened("/".join(str(part) for part in wrong.instance_path)) or "the value"

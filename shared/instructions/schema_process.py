@@ -19,7 +19,8 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from pentad.shared.errors import OutageError
-from pentad.shared.instructions.schema_check import SchemaCheck, WrongOutput, WrongSchema
+from pentad.shared.instructions.schema_check import SchemaCheck, WrongOutput
+from pentad.shared.json_schema import WrongSchema
 from pentad.shared.settings import tool_environment
 
 CPU_S = 2

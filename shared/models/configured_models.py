@@ -10,7 +10,7 @@ from pentad.shared.errors import SettingsError
 from pentad.shared.immutable import immutable
 from pentad.shared.models.embeddings import EmbeddingModel
 from pentad.shared.models.model_keys import ModelKeys, model_keys
-from pentad.shared.models.model_list import ENVIRONMENT_IDS, KnownModel, ModelList, merged, read_model_file
+from pentad.shared.models.model_list import ENVIRONMENT_IDS, KnownModel, ModelList, beside, merged, read_model_file
 from pentad.shared.models.model_makers import make_chat_model, make_embedding_model
 from pentad.shared.models.ports import ChatModel
 from pentad.shared.settings import Settings
@@ -22,11 +22,21 @@ class ConfiguredModels:
 
     environment: tuple[ModelEntry, ...]
     file: tuple[ModelEntry, ...]
+    """Models that the program hands over, and those of the file."""
     keys: ModelKeys
 
     def and_registered(self, entries: Iterable[ModelEntry]) -> ModelList:
         """Return the list of all models, with these that were registered."""
         return merged(self.environment, self.file, entries)
+
+    def with_chat_models_of(self, newer: ConfiguredModels) -> ConfiguredModels:
+        """Return the chat models and keys of another reading, with the embedding models of this one.
+
+        What was embedded by one model cannot be compared with what another embeds, so these stay until the next start.
+        """
+        embedding = [entry for entry in self.file if entry.kind == "embedding"]
+        chat = [entry for entry in newer.file if entry.kind == "llm"]
+        return ConfiguredModels(self.environment, (*chat, *embedding), newer.keys)
 
     def check_key(self, known: KnownModel) -> None:
         """Raise ``SettingsError`` for a registered model that asks for a key which may not be sent to its server."""
@@ -36,7 +46,8 @@ class ConfiguredModels:
 
 def configured_models(settings: Settings) -> ConfiguredModels:
     """Read the file and the variables. Raises ``SettingsError``."""
-    file = () if settings.pentad_models is None else read_model_file(settings.pentad_models)
+    read = () if settings.pentad_models is None else read_model_file(settings.pentad_models)
+    file = beside(settings.models_of_program, read)
     return ConfiguredModels((_chat(settings), _embedding(settings)), file, model_keys(settings, file))
 
 

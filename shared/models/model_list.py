@@ -6,15 +6,17 @@ environment gives the default of a kind that nobody else names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pentad.contracts.models import ModelEntry, ModelKind
 from pentad.shared.entry_file import EntryFile
 from pentad.shared.errors import SettingsError
 from pentad.shared.immutable import immutable
 
+PROGRAM_MODELS = "pentad.start(models=...)"
+"""The name of the argument with models, as errors say it."""
 ModelSource = Literal["file", "registered", "environment"]
 ENVIRONMENT_IDS: Mapping[ModelKind, str] = {"llm": "default", "embedding": "default-embedding"}
 """The ids of the environment's models. No other model may use them."""
@@ -107,6 +109,31 @@ def misplaced(entry: ModelEntry, before: Iterable[ModelEntry], others: Iterable[
 
 
 _FILE = EntryFile("PENTAD_MODELS", "models", ModelEntry, "id", check_file, 1 << 20)
+
+
+def given_models(rows: Any) -> tuple[ModelEntry, ...]:
+    """Return the models that a program hands over, in their order.
+
+    Raises ``SettingsError`` that names the place of each mistake.
+    """
+    return _FILE.of_program(rows, PROGRAM_MODELS)
+
+
+def beside(given: Sequence[ModelEntry], file: Sequence[ModelEntry]) -> tuple[ModelEntry, ...]:
+    """Return the models that the program hands over, and those of the file that have other ids.
+
+    A default that is handed over takes the place of the file's. Raises ``SettingsError``.
+    """
+    ids, kinds = {entry.id for entry in given}, {entry.kind for entry in given if entry.default}
+    kept = [
+        entry.model_copy(update={"default": False}) if entry.kind in kinds else entry
+        for entry in file
+        if entry.id not in ids
+    ]
+    for number, entry in enumerate(given):
+        if problem := misplaced(entry, given[:number], (*given, *kept)):
+            raise SettingsError(f"{PROGRAM_MODELS} is wrong: {_FILE.place(number, entry.id)}.{problem}")
+    return (*given, *kept)
 
 
 def read_model_file(path: Path) -> tuple[ModelEntry, ...]:

@@ -13,3 +13,7 @@ class InvalidArguments(PentadError):  # noqa: N818 - it names what is wrong, as 
 
 class UnusableResult(PentadError):  # noqa: N818 - it names what is wrong, as the model reads it
     """A tool returned what is neither text nor JSON. The call has run: it is not repeated."""
+
+
+class SetupFailed(PentadError):  # noqa: N818 - it names what is wrong, as the model reads it
+    """The object that a tool belongs to could not be set up. The next call tries again."""

@@ -7,16 +7,22 @@ import importlib
 import os
 import re
 import sys
+import sysconfig
 import traceback
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from pentad.shared.plugins.definition import ToolDefinition
 from pentad.shared.plugins.errors import PluginError
 from pentad.shared.plugins.instructions import instruction_sources
 from pentad.shared.plugins.registry import registered_tools
 
 _VARIABLE = re.compile("[A-Z][A-Z0-9_]+")
+MAX_SOURCE_FILES = 1_000
+"""Files of plugins whose changes are noticed."""
+_INSTALLED = ("purelib", "platlib", "stdlib", "platstdlib")
+"""Names of the folders of installed packages."""
 _loading = False
 
 
@@ -33,6 +39,34 @@ def load_plugins(modules: Sequence[str]) -> None:
             _load(module)
     finally:
         _loading = False
+
+
+def source_files(modules: Sequence[str], before: Collection[str]) -> list[str]:
+    """Return the files of the plugins, and of what they have imported from beside them or the working directory.
+
+    ``before``: names of the modules that were imported before. Installed packages are left out.
+    """
+    installed = [Path(path) for name, path in sysconfig.get_paths().items() if name in _INSTALLED]
+    files = {name: Path(file) for name in sys.modules.keys() - set(before) if (file := _source_of(name)) is not None}
+    roots = {Path.cwd(), *(_root(name, files[name]) for name in modules if name in files)}
+    mine = (
+        file
+        for file in files.values()
+        if any(file.is_relative_to(root) for root in roots) and not any(file.is_relative_to(path) for path in installed)
+    )
+    return sorted({str(file) for file in mine})[:MAX_SOURCE_FILES]
+
+
+def _source_of(module: str) -> str | None:
+    """Return the file of an imported module, when it is Python's source."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return file if isinstance(file, str) and file.endswith(".py") else None
+
+
+def _root(module: str, file: Path) -> Path:
+    """Return the folder that a module was imported from: that of its outermost package."""
+    depth = module.count(".") + (file.name == "__init__.py")
+    return file.parents[min(depth, len(file.parents) - 1)]
 
 
 def is_loading_plugins() -> bool:
@@ -95,12 +129,15 @@ _MAIN = "__main__"
 _ADVICE = "put it into a module of its own, my_tools.py, and name that: pentad.start(plugins=['my_tools'])"
 
 
-def script_plugin() -> str | None:
+def script_plugin(given: Collection[ToolDefinition] = ()) -> str | None:
     """Return the name under which others import the running program; None when it defines no tool and no instruction.
 
-    Raises ``PluginError`` when it defines some and cannot be imported with what it defines.
+    ``given``: tools that run in this process, and need not be imported elsewhere. Raises ``PluginError`` when it
+    defines some others and cannot be imported with what it defines.
     """
-    sources = [*(tool.source for tool in registered_tools().values()), *instruction_sources()]
+    ours = {tool.source for tool in given}
+    tools = [tool.source for tool in registered_tools().values() if tool.source not in ours]
+    sources = [*tools, *instruction_sources()]
     defined = [source.removeprefix(f"{_MAIN}.") for source in sources if source.startswith(f"{_MAIN}.")]
     if not defined:
         return None

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar, overload
 from pydantic import ValidationError
 
 from pentad.contracts.tools import RESERVED_NAMES, TIMEOUT_S, Effect, ToolSpec
-from pentad.shared.plugins.definition import ToolDefinition
+from pentad.shared.plugins.definition import ToolDefinition, ToolObject
 from pentad.shared.plugins.docstrings import parse_docstring
 from pentad.shared.plugins.errors import PluginError
 from pentad.shared.plugins.signature import read_arguments
@@ -24,6 +24,8 @@ _RULES = {
     "queue": "must be 1 to 32 of lower case letters, digits and '-'",
     "isolated": "must be True or False",
 }
+_DEFINITION = "__pentad_tool__"
+"""Attribute of a decorated function: its definition."""
 _tools: dict[str, ToolDefinition] = {}
 
 
@@ -39,6 +41,7 @@ def tool(
     queue: str = "default",
     isolated: bool = False,
     env: Sequence[str] = (),
+    parameters: Mapping[str, Any] | None = None,
 ) -> Callable[[F], F]: ...
 
 
@@ -49,20 +52,22 @@ def tool(
     queue: str = "default",
     isolated: bool = False,
     env: Sequence[str] = (),
+    parameters: Mapping[str, Any] | None = None,
 ) -> Any:
     """Makes a function a tool that models can call; the function itself stays as it is.
 
     ``name`` is the function's when missing. ``effect`` says what running it twice would mean: ``pure``, ``idempotent``
     or ``unsafe`` (never run twice). ``timeout`` is in seconds from the start of a call. ``queue`` names the
     tool-workers that run it. ``isolated`` gives each call a process of its own. ``env`` names variables of the
-    tool-worker's environment that it reads when it is called. Also without parentheses. Raises ``PluginError`` when the
-    function cannot be a tool.
+    tool-worker's environment that it reads when it is called. ``parameters`` is a JSON schema of the arguments, in
+    place of the one that is made of the signature: the function gets them by their names, as JSON values. Also without
+    parentheses. Raises ``PluginError`` when the function cannot be a tool.
     """
     if name is not None and not isinstance(name, str):
-        return _register(name, define(name))
-    return lambda function: _register(
-        function, define(function, name=name, effect=effect, timeout=timeout, queue=queue, isolated=isolated, env=env)
-    )
+        return _decorated(name, define(name))
+    options: dict[str, Any] = {"effect": effect, "timeout": timeout, "queue": queue, "isolated": isolated}
+    options |= {"name": name, "env": env, "parameters": parameters}
+    return lambda function: _decorated(function, define(function, **options))
 
 
 def registered_tools() -> Mapping[str, ToolDefinition]:
@@ -79,23 +84,29 @@ def define(
     queue: str = "default",
     isolated: bool = False,
     env: Sequence[str] = (),
+    parameters: Mapping[str, Any] | None = None,
+    belongs_to: ToolObject | None = None,
 ) -> ToolDefinition:
-    """Return the definition of a function as a tool, without registering it. Raises ``PluginError``."""
-    _check_function(function)
+    """Return the definition of a function as a tool, without registering it. Raises ``PluginError``.
+
+    ``belongs_to``: the object whose method the function is.
+    """
+    _check_function(function, is_method=belongs_to is not None)
     name = function.__name__ if name is None else name
     options = {"name": name, "effect": effect, "timeout": timeout, "queue": queue, "isolated": isolated}
     variables = _variables(name, env)
     _spec(options)  # a wrong option is told before a wrong signature
     doc = parse_docstring(function.__doc__)
-    arguments = read_arguments(name, function, doc.parameters)
+    skipped = 0 if belongs_to is None else 1
+    arguments, context = read_arguments(name, function, doc.parameters, parameters, skipped)
     return ToolDefinition(
         spec=_spec(options | {"description": doc.description, "parameters": arguments.schema}),
         function=function,
         is_async=inspect.iscoroutinefunction(function),
-        model=arguments.model,
-        fields=arguments.fields,
-        context_parameters=arguments.context_parameters,
+        arguments=arguments,
+        context_parameters=context,
         env=variables,
+        belongs_to=belongs_to,
     )
 
 
@@ -103,12 +114,30 @@ def _others(name: str) -> str:
     return " and ".join(repr(each) for each in sorted(RESERVED_NAMES - {name}))
 
 
-def _register(function: F, definition: ToolDefinition) -> F:
+def definition_of(function: Any) -> ToolDefinition | None:
+    """Return the definition that the decorator has made of a function; None for one that is not decorated."""
+    found = getattr(function, _DEFINITION, None)
+    return found if isinstance(found, ToolDefinition) and found.function is function else None
+
+
+def _decorated(function: F, definition: ToolDefinition) -> F:
+    register(definition)
+    setattr(function, _DEFINITION, definition)
+    return function
+
+
+def check_name(definition: ToolDefinition) -> None:
+    """Raise ``PluginError`` for a tool with a name that no tool of a user may have."""
     if definition.spec.name in RESERVED_NAMES:
         raise PluginError(
             f"every task has a tool {definition.spec.name!r} of its own, as it has {_others(definition.spec.name)}: "
             "give this one another name with @tool(name=...)"
         )
+
+
+def register(definition: ToolDefinition) -> None:
+    """Add a tool to those of this process. Raises ``PluginError`` when another has its name."""
+    check_name(definition)
     earlier = _tools.get(definition.spec.name)
     if earlier is not None and earlier.source != definition.source:
         raise PluginError(
@@ -116,7 +145,6 @@ def _register(function: F, definition: ToolDefinition) -> F:
             "give one of them another name with @tool(name=...)"
         )
     _tools[definition.spec.name] = definition
-    return function
 
 
 def _variables(tool: str, env: Any) -> tuple[str, ...]:
@@ -138,14 +166,17 @@ def _spec(options: dict[str, Any]) -> ToolSpec:
         raise PluginError(f"tool {options['name']!r}: {wrong}={options[wrong]!r} {_RULES[wrong]}") from None
 
 
-def _check_function(function: Any) -> None:
+def _check_function(function: Any, *, is_method: bool) -> None:
     name = getattr(function, "__qualname__", repr(function))
     if not isinstance(function, FunctionType):
         raise PluginError(f"@tool takes a function, not {name}: put it under staticmethod, or wrap it in a function")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise PluginError(f"tool {name!r} yields: return one value, and tell progress with ToolContext.progress")
-    if _is_method(function):
-        raise PluginError(f"tool {name!r} is a method: define the tool as a function outside of the class")
+    if not is_method and _is_method(function):
+        raise PluginError(
+            f"tool {name!r} is a method: define the tool as a function outside of the class, or make the class a "
+            "pentad.ExpandableTool and its methods @pentad.action"
+        )
 
 
 def _is_method(function: FunctionType) -> bool:

@@ -3,7 +3,6 @@
 import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from types import SimpleNamespace, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -13,25 +12,16 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import to_jsonable_python
 
+from pentad.shared.plugins.arguments import SignatureArguments, ToolArguments
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.plugins.errors import PluginError
+from pentad.shared.plugins.explicit_schema import accepted_by, arguments_of_schema
 
 _KINDS: dict[Any, str] = {
     inspect.Parameter.POSITIONAL_ONLY: "is positional-only: remove the '/' from the signature",
     inspect.Parameter.VAR_POSITIONAL: "takes any number of values: use a list parameter instead",
     inspect.Parameter.VAR_KEYWORD: "takes any names: use a dict parameter instead",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Arguments:
-    """The arguments that a function takes."""
-
-    model: type[BaseModel]
-    fields: Mapping[str, str]
-    """The model's field names (which never clash with pydantic's own), each with its parameter's name."""
-    schema: dict[str, Any]
-    context_parameters: tuple[str, ...]
 
 
 class _Untitled(GenerateJsonSchema):
@@ -41,9 +31,22 @@ class _Untitled(GenerateJsonSchema):
         return False
 
 
-def read_arguments(tool: str, function: Callable[..., Any], docs: Mapping[str, str]) -> Arguments:
-    """Return the arguments of ``function``, described by ``docs``. Raises ``PluginError``."""
-    hinted = list(_hinted(tool, function))
+def read_arguments(
+    tool: str,
+    function: Callable[..., Any],
+    docs: Mapping[str, str],
+    parameters: Mapping[str, Any] | None = None,
+    skipped: int = 0,
+) -> tuple[ToolArguments, tuple[str, ...]]:
+    """Return the arguments of ``function``, described by ``docs``, and the parameters that take the ``ToolContext``.
+
+    ``parameters``: a JSON schema of the arguments, in place of the types. ``skipped``: first parameters that are no
+    arguments. Raises ``PluginError``.
+    """
+    if parameters is not None:
+        context = tuple(_context_parameters(tool, function, skipped))
+        return arguments_of_schema(tool, parameters, accepted_by(tool, function, context, skipped)), context
+    hinted = list(_hinted(tool, function, skipped))
     context = tuple(parameter.name for parameter, hint in hinted if _is_context(hint))
     told = [(parameter, hint) for parameter, hint in hinted if parameter.name not in context]
     fields = {f"p{number}": parameter.name for number, (parameter, _) in enumerate(told)}
@@ -51,13 +54,21 @@ def read_arguments(tool: str, function: Callable[..., Any], docs: Mapping[str, s
         name: (hint, _field(parameter, hint, docs)) for (parameter, hint), name in zip(told, fields, strict=True)
     }
     model, schema = _model(tool, definitions, fields)
-    return Arguments(model, fields, schema, context)
+    return SignatureArguments(tool, model, fields, schema), context
 
 
-def _hinted(tool: str, function: Callable[..., Any]) -> Iterator[tuple[inspect.Parameter, Any]]:
+def _context_parameters(tool: str, function: Callable[..., Any], skipped: int) -> Iterator[str]:
+    """Yield the parameters that take the context; no other type is looked at."""
+    namespace = getattr(inspect.unwrap(function), "__globals__", {})
+    for parameter in list(_signature(tool, function).parameters.values())[skipped:]:
+        if ToolContext.__name__ in str(parameter.annotation) and _is_context(_hint(tool, parameter, namespace)):
+            yield parameter.name
+
+
+def _hinted(tool: str, function: Callable[..., Any], skipped: int) -> Iterator[tuple[inspect.Parameter, Any]]:
     """Yield each parameter with its type, forward references resolved."""
     namespace = getattr(inspect.unwrap(function), "__globals__", {})
-    for parameter in _signature(tool, function).parameters.values():
+    for parameter in list(_signature(tool, function).parameters.values())[skipped:]:
         problem = _KINDS.get(parameter.kind)
         if problem:
             raise PluginError(f"tool {tool!r}: parameter '{parameter}' {problem}")

@@ -44,6 +44,11 @@ class InstructionBook:
             await self._read(plugins=monotonic() - self._read_at > _MIN_LOOKUP_INTERVAL_S)
         return self._known
 
+    def use_file(self, file: Iterable[Instruction]) -> None:
+        """Take other instructions of the file."""
+        self._file = tuple(file)
+        self._known = self._merged()
+
     async def follow(self) -> None:
         """Read what has changed, for ever."""
         while True:

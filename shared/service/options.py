@@ -20,11 +20,13 @@ class Options:
     log_level: Level | None = None
     """The least level that is logged; None: as ``PENTAD_LOG_LEVEL`` says."""
     log_payloads: bool = False
+    reload: bool = False
+    """Whether files of plug-ins, instructions and models are taken up again when they change."""
 
     @classmethod
     def of(cls, args: argparse.Namespace) -> "Options":
         level = cast(Level | None, args.log_level)
-        return cls(args.host, args.port, args.data_dir, level, args.log_payloads)
+        return cls(args.host, args.port, args.data_dir, level, args.log_payloads, getattr(args, "reload", False))
 
 
 def add_serve_options(parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.models import MOST_LEARNED, ModelEntry, ModelHealth
 from pentad.shared import metrics
-from pentad.shared.models.configured_models import configured_models, environment_chat
+from pentad.shared.models.configured_models import ConfiguredModels, configured_models, environment_chat
 from pentad.shared.models.live_model import LiveModel
 from pentad.shared.models.model_list import KnownModel
 from pentad.shared.models.model_makers import make_of_entry
@@ -36,6 +36,7 @@ class ProcessModels:
         self._configured = configured_models(settings)
         self._of_environment = environment_chat(settings)
         self._places = ModelPlaces(store)
+        self._registered: Sequence[ModelEntry] = ()
         self.pool = ModelPool(self._make, self._places, self._configured.and_registered(()))
 
     @property
@@ -78,7 +79,13 @@ class ProcessModels:
         self._configured.check_key(known)
         return make_of_entry(known.entry)
 
+    def use_configured(self, configured: ConfiguredModels) -> None:
+        """Take other chat models of the file. A call under way is finished by the model that it has asked."""
+        self._configured = self._configured.with_chat_models_of(configured)
+        self._use(self._registered)
+
     def _use(self, registered: Sequence[ModelEntry]) -> None:
+        self._registered = registered
         gone = {model.entry.id for model in self.pool.live}
         self.pool.use(self._configured.and_registered(registered))
         for name in gone - {model.entry.id for model in self.pool.live}:

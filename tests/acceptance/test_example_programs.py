@@ -34,6 +34,7 @@ SAYS = {
         "known: []",
         "said: []",
     ],
+    "handed_over": ["the shop opens", "shop_price: 4.5", "stock: 0", "the shop closes: 1 asked"],
     "tasks": [
         "what is 6*7? -> new (rule)",
         "By the way, please tell me the current time in Tokyo. -> new (similarity)",

@@ -48,7 +48,7 @@ from pentad.shared.data_urls import without_bytes
 from pentad.shared.digests.task_digest import read_utterance
 from pentad.shared.events.subscription import parse_cursor
 from pentad.shared.inbound.arrival import read_entry
-from pentad.shared.instructions.schema_check import schema_weight
+from pentad.shared.json_schema import schema_weight
 from pentad.shared.keys import actor_parts
 from pentad.shared.lenient_json import read_lenient
 from pentad.shared.memory.quotes import tokens_in

@@ -215,6 +215,10 @@ def tools_findings(tools: Sequence[Mapping[str, Any]] | None) -> Iterator[Findin
         return
     silent = [tool for tool in tools if not tool.get("alive", True)]
     start = "start one: `pentad serve tool-worker` with this REDIS_URL (or `pentad up` for all six)"
+    for tool in [tool for tool in tools if tool.get("missing_env")][:_NAMED]:
+        for variable in tool["missing_env"]:
+            do = "set it where the tool-worker runs, and start that again; under `pentad up` also in .env"
+            yield Finding("tools", "warn", f"{tool['name']} reads the variable {variable}, which is not set", do)
     if not tools:
         yield Finding("tools", "fail", "no tool-worker has told what it has: calls of tools fail", start)
     elif len(silent) == len(tools):

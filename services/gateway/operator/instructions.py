@@ -20,7 +20,7 @@ _MAX_ATTEMPTS = 5
 _MAX_ERROR_CHARS = 1000
 """Characters of an error about an entry."""
 _HOMES = {
-    "file": "is of the file of PENTAD_INSTRUCTIONS: it is changed there",
+    "file": "is of the file of PENTAD_INSTRUCTIONS, or of the program that has started this: it is changed there",
     "plugin": "is a plugin's: take it out of the module of PENTAD_PLUGINS",
     "built_in": "is built in: it stays",
 }
@@ -33,6 +33,10 @@ class KnownInstructions:
 
     def __init__(self, store: Store, file: Iterable[Instruction]) -> None:
         self._store, self._file = store, tuple(file)
+
+    def use_file(self, file: Iterable[Instruction]) -> None:
+        """Take other instructions of the file."""
+        self._file = tuple(file)
 
     async def read(self) -> tuple[Registered[Instruction], Mapping[str, KnownInstruction]]:
         """Return the registered instructions, and all instructions in use by name."""

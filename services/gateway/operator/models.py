@@ -22,7 +22,10 @@ _MOST_NAMED = 20
 """Models that are named to a client that asks for an unknown one."""
 DEFAULT_MODEL = "default"
 """The word for the default model where a model's id is expected, unless a model has this id."""
-_HOMES = {"file": "the file of PENTAD_MODELS", "environment": "the environment's variables"}
+_HOMES = {
+    "file": "the file of PENTAD_MODELS, or of the program that has started this",
+    "environment": "the environment's variables",
+}
 
 
 class ModelUsers(Protocol):
@@ -47,6 +50,10 @@ class ModelRegistry:
 
     def __init__(self, store: Store, configured: ConfiguredModels, users: Sequence[ModelUsers]) -> None:
         self._store, self._configured, self._users = store, configured, users
+
+    def use_configured(self, configured: ConfiguredModels) -> None:
+        """Take other chat models of the file."""
+        self._configured = self._configured.with_chat_models_of(configured)
 
     async def listing(self) -> list[dict[str, Any]]:
         """Return all models, each with its source and its health."""

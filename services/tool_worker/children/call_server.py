@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context, copy_context
 from inspect import isawaitable
@@ -15,8 +15,8 @@ from pentad.services.tool_worker.children.tool_output import flush_call_output, 
 from pentad.services.tool_worker.domain import RESULT_LIMIT
 from pentad.shared.clipping import clip, said_by
 from pentad.shared.plugins.context import ToolContext
-from pentad.shared.plugins.definition import ToolDefinition
-from pentad.shared.plugins.errors import InvalidArguments, UnusableResult
+from pentad.shared.plugins.definition import ToolDefinition, ToolObject
+from pentad.shared.plugins.errors import InvalidArguments, SetupFailed, UnusableResult
 from pentad.shared.plugins.results import clean, result_text
 from pentad.shared.settings import take_into_environment
 
@@ -37,6 +37,9 @@ _MAX_ERROR = 4_000
 Answer = tuple[OutcomeKind, str]
 """``ok`` and the result, or another kind and the reason."""
 
+CANCELLED: Answer = ("cancelled", "it was cancelled")
+"""The answer of a call that was cancelled."""
+
 _log = logging.getLogger("pentad.tools")
 
 
@@ -46,7 +49,7 @@ class CallServer(asyncio.Protocol):
     def __init__(self, tools: Mapping[str, ToolDefinition], threads: int) -> None:
         self._tools = tools
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="tool")
-        self._tasks: dict[int, asyncio.Task[Answer]] = {}
+        self._tasks: dict[int, asyncio.Task[Any]] = {}
         self._threaded: set[int] = set()
         self._unpacker = Unpacker()
         self._unsent = 0
@@ -62,6 +65,7 @@ class CallServer(asyncio.Protocol):
         self._over = self._loop.create_future()
         await self._loop.create_unix_connection(lambda: self, sock=connection)
         await self._over
+        await close_objects(self._tools.values())
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._outbox.close()
 
@@ -100,9 +104,40 @@ class CallServer(asyncio.Protocol):
             return
         context = context_from(told, lambda text, fraction: self._progress(number, text, fraction))
         own = output_context(tool, context)
+        if definition.belongs_to is not None and not definition.belongs_to.is_ready:
+            self._make_ready(number, definition, definition.belongs_to, args, context, own)
+        else:
+            self._begin(number, definition, args, context, own)
+
+    def _make_ready(
+        self,
+        number: int,
+        definition: ToolDefinition,
+        needed: ToolObject,
+        args: dict[str, Any],
+        context: ToolContext,
+        own: Context,
+    ) -> None:
+        """Begin a call once the object is ready whose method it runs."""
+
+        def go_on(done: asyncio.Task[None]) -> None:
+            self._tasks.pop(number, None)
+            if done.cancelled():
+                self._answer(number, CANCELLED)
+            elif (error := done.exception()) is not None:
+                self._answer(number, failure(definition.spec.name, error))
+            else:
+                self._begin(number, definition, args, context, own)
+
+        task = self._loop.create_task(needed.ready(), context=own)
+        self._tasks[number] = task
+        task.add_done_callback(go_on)
+
+    def _begin(
+        self, number: int, definition: ToolDefinition, args: dict[str, Any], context: ToolContext, own: Context
+    ) -> None:
         if definition.is_async:
-            work = _on_loop(definition, lambda: definition.function(**definition.bind(args, context)))
-            self._start(number, work, own)
+            self._start(number, _on_loop(definition, lambda: definition.call(args, context)), own)
         else:
             self._threaded.add(number)
             self._threads.submit(own.run, self._in_thread, number, definition, args, context)
@@ -114,7 +149,7 @@ class CallServer(asyncio.Protocol):
     def _in_thread(self, number: int, definition: ToolDefinition, args: dict[str, Any], context: ToolContext) -> None:
         """Runs a plain function; one that returns an awaitable goes on on the loop."""
         try:
-            value = definition.function(**definition.bind(args, context))
+            value = definition.call(args, context)
             if isawaitable(value):
                 self._loop.call_soon_threadsafe(self._go_on, number, definition, value, copy_context())
                 return
@@ -151,6 +186,12 @@ class CallServer(asyncio.Protocol):
         self._outbox.send(["done", number, *answer])
 
 
+async def close_objects(tools: Iterable[ToolDefinition]) -> None:
+    """Close the objects whose methods these tools are, each once."""
+    held = {id(tool.belongs_to): tool.belongs_to for tool in tools if tool.belongs_to is not None}
+    await asyncio.gather(*(each.close() for each in held.values()))
+
+
 async def _on_loop(definition: ToolDefinition, work: Callable[[], Awaitable[Any]]) -> Answer:
     try:
         return success(definition.spec.name, await work())
@@ -163,7 +204,7 @@ async def _on_loop(definition: ToolDefinition, work: Callable[[], Awaitable[Any]
 
 
 def _answer_of(task: asyncio.Task[Answer]) -> Answer:
-    return ("cancelled", "it was cancelled") if task.cancelled() else task.result()
+    return CANCELLED if task.cancelled() else task.result()
 
 
 def success(tool: str, value: Any) -> Answer:
@@ -183,7 +224,7 @@ def success(tool: str, value: Any) -> Answer:
 
 def failure(tool: str, error: BaseException) -> Answer:
     """The answer of a tool that raised. The traceback goes to the log, for whoever wrote the tool."""
-    if isinstance(error, InvalidArguments | UnusableResult):
+    if isinstance(error, InvalidArguments | SetupFailed | UnusableResult):
         return "error", _cut(said_by(error))
     _log.warning("tool %s failed", tool, exc_info=error)
     told = f"{type(error).__name__}: {said_by(error)}".removesuffix(": ")

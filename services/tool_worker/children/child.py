@@ -1,6 +1,7 @@
 """The process that user-defined tools run in. Only the worker starts it, with one argument (see ``launch``)."""
 
 import asyncio
+import logging
 import os
 import signal
 import socket
@@ -16,9 +17,12 @@ from pentad.services.tool_worker.children.tool_output import redirect_output
 from pentad.shared.child_processes import tie_to_parent
 from pentad.shared.instructions.instruction_list import prove_schema
 from pentad.shared.plugins.errors import PluginError
+from pentad.shared.plugins.expandable import not_made_by_plugins
 from pentad.shared.plugins.instructions import registered_instructions
-from pentad.shared.plugins.loading import load_plugins
+from pentad.shared.plugins.loading import load_plugins, source_files
 from pentad.shared.plugins.registry import registered_tools
+
+_log = logging.getLogger("pentad.tools")
 
 
 def main(argument: str) -> int:
@@ -29,8 +33,15 @@ def main(argument: str) -> int:
     _settle(told)
     connection = socket.socket(fileno=told.socket_fd)
     try:
+        before = [*sys.modules]
         load_plugins(told.plugins)
-        connection.sendall(pack(_ready()))
+        for kind in not_made_by_plugins():
+            _log.warning(
+                "%s is no tool of a plug-in, because it cannot be made without arguments: give them defaults, or hand "
+                "an object to pentad.start(tools=[...])",
+                kind,
+            )
+        connection.sendall(pack(_ready(source_files(told.plugins, before))))
     except PluginError as error:
         connection.sendall(pack(["failed", str(error)]))
         return 1
@@ -42,18 +53,19 @@ def _settle(told: Launch) -> None:
     """Where the worker is, importing as it does; what tools print and log goes to its log."""
     os.chdir(told.directory)
     sys.path[:] = told.path
+    sys.dont_write_bytecode = told.changing  # a file that changes twice in a second would be taken for the same
     redirect_output(told.log_level, told.log_form)
 
 
-def _ready() -> Frame:
+def _ready(files: list[str]) -> Frame:
     tools, instructions = registered_tools().values(), registered_instructions().values()
     for each in instructions:
         _check_schema(each)
     return [
         "ready",
-        [[tool.spec.model_dump(mode="json"), tool.is_async] for tool in tools],
+        [[tool.spec.model_dump(mode="json"), tool.is_async, list(tool.env)] for tool in tools],
         [each.model_dump(mode="json") for each in instructions],
-        sorted({name for tool in tools for name in tool.env}),
+        files,
     ]
 
 

@@ -39,6 +39,8 @@ class Launch:
     log_level: int
     """Level and form of the child's log, the same as the worker's."""
     log_form: LogForm
+    changing: bool
+    """Whether the plugins are imported again when their files change."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -69,7 +71,7 @@ class Launched:
             self.life_fd = -1
 
 
-def launch(plugins: Sequence[str], threads: int, variables: Sequence[str] = ()) -> Launched:
+def launch(plugins: Sequence[str], threads: int, variables: Sequence[str] = (), *, changing: bool = False) -> Launched:
     """Starts a child. Call it in the thread of the event loop: when that thread ends, so does the child.
 
     Of our environment it sees what every program needs, and these variables; from then on it cannot look into us.
@@ -77,7 +79,7 @@ def launch(plugins: Sequence[str], threads: int, variables: Sequence[str] = ()) 
     """
     close_to_others()
     level = logging.getLogger("pentad").getEffectiveLevel()
-    about = (os.getpid(), threads, *_surroundings(), list(plugins), level, chosen_form())
+    about = (os.getpid(), threads, *_surroundings(), list(plugins), level, chosen_form(), changing)
     started = start_connected(lambda end, life: _start(Launch(end, life, *about), tool_environment(variables)))
     return Launched(*started)
 

@@ -29,7 +29,17 @@ _log = logging.getLogger("pentad.tools")
 class ToolProcesses:
     """A source of tools: those of users, in child processes. Belongs to the event loop that called ``start``."""
 
-    def __init__(self, plugins: Sequence[str], processes: int, threads: int, variables: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        plugins: Sequence[str],
+        processes: int,
+        threads: int,
+        variables: Sequence[str] = (),
+        *,
+        changing: bool = False,
+    ) -> None:
+        """``changing``: `reload` is called when files of the plug-ins change."""
+        self._changing = changing
         self._plugins, self._variables = tuple(plugins), tuple(variables)
         self._processes = processes
         self._threads = threads
@@ -37,6 +47,10 @@ class ToolProcesses:
         self._specs: Mapping[str, ToolSpec] = MappingProxyType({})
         self.instructions: tuple[Instruction, ...] = ()
         """Instructions that the plugins define, known after ``start``."""
+        self.files: tuple[str, ...] = ()
+        """Files that the plugins were imported from, known after ``start``."""
+        self._imports = 0
+        """How often the plugins were to be imported anew."""
         self._children: set[ToolProcess] = set()
         self._calls: set[ChildCall] = set()
         self._openings: set[asyncio.Task[None]] = set()
@@ -57,17 +71,38 @@ class ToolProcesses:
 
         Raises ``PluginError`` with the plugin's own error.
         """
-        self._loop = asyncio.get_running_loop()
+        self._loop, self._on_others = asyncio.get_running_loop(), changed
         self._room = asyncio.Semaphore(self._processes * MOST_OWN)
         if not self._plugins:
             return
         try:
-            first = await self._open(own=False)
-            self._tools, self.instructions = first.tools, first.instructions
-            self._specs = MappingProxyType({name: spec for name, (spec, _) in self._tools.items()})
+            self._use(await self._open(own=False))
         except BaseException:
             await self.stop(0)
             raise
+
+    def _use(self, child: ToolProcess) -> None:
+        """Have the tools and instructions that this child has."""
+        self._tools, self.instructions, self.files = child.tools, child.instructions, child.files
+        self._specs = MappingProxyType({name: spec for name, (spec, _) in self._tools.items()})
+
+    async def reload(self) -> None:
+        """Import the plugins anew: new calls run what their files say now, calls under way finish as they began.
+
+        Raises ``PluginError`` with the plugin's own error, and ``OSError`` when there is no room for a process; what
+        was imported before stays in use then.
+        """
+        self._make_room()
+        child = await self._open(own=False, imports=self._imports + 1)
+        if self._stopping:
+            child.leave()
+            return
+        self._imports += 1
+        self._use(child)
+        for old in [each for each in self._children if not each.own and each.imports < self._imports]:
+            old.retire("the plug-ins have changed", logging.INFO)
+        self._on_others()
+        self._dispatch()
 
     async def run(self, invocation: ToolInvocation, on_progress: OnProgress, *, alone: bool = False) -> ToolOutcome:
         """Runs one call, in a process of its own when it is ``alone`` or its tool is isolated.
@@ -177,31 +212,41 @@ class ToolProcesses:
         """Starts another child if fewer than asked for take calls, within a bound."""
         if self._stopping or self._serving() + len(self._openings) >= self._processes:
             return
-        shared = [child for child in self._children if not child.own]
-        if len(shared) >= self._processes * MOST_CHILDREN:
-            retired = [child for child in shared if child.retired]
-            if retired:
-                least = min(retired, key=lambda child: child.served)
-                least.kill("it was ended to make room: too many processes hold calls that do not end")
+        if not self._make_room():
             return
         opening = self._loop.create_task(self._add_child())
         self._openings.add(opening)
         opening.add_done_callback(self._openings.discard)
+
+    def _make_room(self) -> bool:
+        """Return whether there may be another child; if not, a retired one is ended."""
+        shared = [child for child in self._children if not child.own]
+        if len(shared) < self._processes * MOST_CHILDREN:
+            return True
+        retired = [child for child in shared if child.retired]
+        if retired:
+            least = min(retired, key=lambda child: child.served)
+            least.kill("it was ended to make room: too many processes hold calls that do not end")
+        return False
 
     async def _add_child(self) -> None:
         while True:
             await asyncio.sleep(self._backoff.delay(self._loop.time()))
             self._backoff.started(self._loop.time())
             try:
-                await self._open(own=False)
-                break
+                child = await self._open(own=False)
+                if child.imports == self._imports:
+                    break
+                child.leave()  # it has imported what was there before the last change
             except (PluginError, OSError) as error:
                 self._backoff.lost(self._loop.time())
                 _log.error("a process for tools could not be started: %s", error)
         self._dispatch()
 
-    async def _open(self, *, own: bool) -> ToolProcess:
-        child = ToolProcess(launch(self._plugins, self._threads, self._variables), self._threads, self._changed, own)
+    async def _open(self, *, own: bool, imports: int | None = None) -> ToolProcess:
+        launched = launch(self._plugins, self._threads, self._variables, changing=self._changing)
+        child = ToolProcess(launched, self._threads, self._changed, own)
+        child.imports = self._imports if imports is None else imports
         self._children.add(child)
         try:
             await child.open()

@@ -67,6 +67,10 @@ class ToolProcess(asyncio.Protocol):
         self.tools: dict[str, tuple[ToolSpec, bool]] = {}
         """Each tool with whether it is async."""
         self.instructions: tuple[Instruction, ...] = ()
+        self.files: tuple[str, ...] = ()
+        """Files that the plugins were imported from."""
+        self.imports = 0
+        """How often the plugins had changed when it was started."""
         self.ready = self.blocked = self.retired = self.killed = False
         self._why = ""
         """Why it was ended, in words; '' when it was not."""
@@ -150,12 +154,13 @@ class ToolProcess(asyncio.Protocol):
         """Calls in it that somebody waits for."""
         return sum(not call.over for call in self.calls.values())
 
-    def retire(self, why: str) -> None:
+    def retire(self, why: str, level: int = logging.WARNING) -> None:
         """No new calls. Its other calls go on up to their own time limits, then it ends. It ends at once, and its calls
         with it, when its loop does not turn: none of them could answer."""
         if not self.retired:
             self.retired = True
-            _log.warning("%s: process %d gets no new calls%s", why, self._launched.process.pid, self._what_follows())
+            pid = self._launched.process.pid
+            _log.log(level, "%s: process %d gets no new calls%s", why, pid, self._what_follows())
         if self._ping_monitor.turns:
             self._leave_when_idle(why)
         else:
@@ -207,9 +212,13 @@ class ToolProcess(asyncio.Protocol):
             case "pong":
                 self._pong()
             case "ready":
-                self.tools = {spec["name"]: (ToolSpec(**spec), is_async) for spec, is_async in frame[1]}
+                environment = tool_environment({name for _, _, names in frame[1] for name in names})
+                for spec, is_async, names in frame[1]:
+                    missing = [name for name in names if name not in environment]
+                    self.tools[spec["name"]] = ToolSpec(**spec | {"missing_env": missing}), is_async
                 self.instructions = tuple(Instruction(**fields) for fields in frame[2])
-                self._outbox.send(["env", tool_environment(frame[3])])
+                self.files = tuple(frame[3])
+                self._outbox.send(["env", environment])
                 self._hello.set_result(None)
             case "failed":
                 self._hello.set_exception(PluginError(frame[1]))

@@ -2,7 +2,7 @@
 
 To a child: ``["call", number, tool, args, context]``, ``["cancel", number]``, ``["ping", number]``, ``["stop"]``,
 and ``["env", {name: value}]`` once it is ready.
-From it: ``["ready", [[spec, is_async], ...], instructions, variables]`` or ``["failed", text]`` first, then
+From it: ``["ready", [[spec, is_async, variables], ...], instructions, files]`` or ``["failed", text]`` first, then
 ``["done", number, kind, text]``, ``["progress", number, text, fraction]``, ``["pong", number]``.
 """
 

@@ -132,7 +132,7 @@ async def test_a_plugins_tool_replaces_a_built_in_one_of_its_name(
         published = [spec for spec in sources.specs() if spec.name == "echo"]
         assert [(spec.name, spec.queue) for spec in published] == [("echo", "mine")]
         said = [record.getMessage() for record in caplog.records if "replaces" in record.getMessage()]
-        assert said == ["the tool 'echo' of a plug-in replaces the built-in one"]
+        assert said == ["the tool 'echo' of a plug-in or of this program replaces another of its name"]
     finally:
         await sources.stop(0)
 

@@ -10,7 +10,8 @@ import pytest
 from pydantic_core import to_json
 
 from pentad.shared.instructions.output import Output
-from pentad.shared.instructions.schema_check import MAX_ANSWER, WrongOutput, WrongSchema, schema_weight
+from pentad.shared.instructions.schema_check import MAX_ANSWER, WrongOutput
+from pentad.shared.json_schema import WrongSchema, schema_weight
 
 SCHEMA = {
     "type": "object",

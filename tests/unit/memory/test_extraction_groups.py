@@ -74,8 +74,8 @@ def texts(found: Extracted) -> set[str]:
 
 
 def tasks_in(found: Extracted) -> set[str]:
-    said_in = [support.task for each in (*found.nodes.values(), *found.edges) for support in each.supports]
-    return {*said_in}
+    of_nodes = {support.task for node in found.nodes.values() for support in node.supports}
+    return of_nodes | {support.task for edge in found.edges for support in edge.supports}
 
 
 def test_segments_are_numbered_on_and_each_says_its_task() -> None:

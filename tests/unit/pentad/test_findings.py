@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pentad.cli.doctor.diagnosis import Diagnosis, Group, WorkStream
-from pentad.cli.doctor.findings import Finding, healthy, of_readiness, of_redis, shown
+from pentad.cli.doctor.findings import Finding, healthy, of_readiness, of_redis, shown, tools_findings
 from pentad.cli.render import Style
 from pentad.shared.store.server import Server
 
@@ -117,3 +117,14 @@ def test_a_note_of_readiness_is_no_failure() -> None:
     assert [finding.detail for finding in of_readiness("http://h", 503, said)] == [
         "http://h is not ready: gateway.redis: away"
     ]
+
+
+def test_a_variable_that_a_tool_misses_is_a_warning_with_both_names() -> None:
+    tools = [{"name": "pay", "alive": True, "missing_env": ["BANK_KEY"]}, {"name": "look", "alive": True}]
+    found = list(tools_findings(tools))
+    assert [(each.level, each.detail) for each in found] == [
+        ("warn", "pay reads the variable BANK_KEY, which is not set"),
+        ("ok", "tool-workers of the last minute have all 2 tools"),
+    ]
+    assert found[0].do.startswith("set it where the tool-worker runs")
+    assert healthy(found)

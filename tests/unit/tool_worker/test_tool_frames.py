@@ -34,7 +34,7 @@ def test_a_context_travels(deadline: datetime | None) -> None:
 
 
 def test_a_launch_survives_the_command_line() -> None:
-    told = Launch(3, 4, 5, 6, "/tmp/my dir", ["", "/x"], ["my_tools"], 20, "json")
+    told = Launch(3, 4, 5, 6, "/tmp/my dir", ["", "/x"], ["my_tools"], 20, "json", True)
     assert Launch.from_json(told.to_json()) == told
 
 
