@@ -10,6 +10,7 @@ from pentad.contracts.envelope import Budget, Contract
 from pentad.contracts.events import TaskStatus, TaskUsage
 from pentad.contracts.ids import Identifier, Timestamp
 from pentad.contracts.recalls import RecallOutcome, RecallWalk
+from pentad.contracts.runs import RunCall
 
 
 class FunctionCall(Contract):
@@ -65,6 +66,11 @@ class TranscriptMeta(Contract):
     budget: Budget | None = None
     metadata: dict[str, str] | None = None
     traceparent: str | None = None
+    failed: bool | None = None
+    """Whether the result of a tool call says why the call failed; absent for all others, and for results that earlier
+    versions have kept."""
+    duration_ms: int | None = None
+    """Milliseconds that the tool call of a result took; absent where that is not known."""
 
 
 class Exclusion(Contract):
@@ -122,6 +128,38 @@ class StepRecord(Contract):
     at: str
     finish_reason: str
     usage: TaskUsage
+    manifest: Manifest
+    duration_ms: int | None = None
+    """Milliseconds from the question to the model until its whole answer, with the time that it waited for a server;
+    absent for steps of earlier versions."""
+
+
+class TaskStep(Contract):
+    """One step of a task: its input, the answer of its model, the calls that the answer asked for, and the cost."""
+
+    step: int
+    attempt: int
+    """Attempt that led to the answer, from 1 on."""
+    at: str
+    """Time at which the step was committed: RFC 3339."""
+    duration_ms: int | None = None
+    """Milliseconds from the question to the model until its whole answer; absent for steps of earlier versions."""
+    model: str
+    """Name of the model that answered, as its server gives it; ``redriven``: a person redrove tool calls, without a
+    model."""
+    model_id: str | None = None
+    """Id in the registry of the model that answered; absent for the model that the environment names."""
+    instruction: str
+    instruction_version: str | None = None
+    finish_reason: str
+    usage: TaskUsage
+    """Tokens and dollars of this step alone."""
+    messages: list[dict[str, Any]]
+    """Messages that this step added to the prompt of the step before, in the form of the transcript, and the answer,
+    which is the last."""
+    calls: list[RunCall]
+    """Tool calls of the answer. ``result`` or ``error`` is what the model was told, or neither while the call is open;
+    ``at`` is the time at which the model made the call."""
     manifest: Manifest
 
 

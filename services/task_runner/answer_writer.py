@@ -47,6 +47,8 @@ class Asked:
     today: LocalDate
     """The day that the system message ends with."""
     step: int
+    asked_at: int
+    """Time of the question, in ms of the server's clock."""
     may_call: bool = True
     """Whether the turn may still call tools."""
     told_schema: bool = False
@@ -189,6 +191,7 @@ def _keep_record(writer: StepWriter, answer: ModelAnswer, asked: Asked, manifest
         finish_reason=answer.finish_reason,
         usage=writer.spent.usage,
         manifest=manifest,
+        duration_ms=max(0, writer.clock() - asked.asked_at),
     )
     writer.commit.push(writer.keys.steps, record.to_json())
 

@@ -174,6 +174,7 @@ class ModelSteps:
             step.transcript.messages,
             today,
             step.task.step + 1,
+            writer.clock(),
             may_call,
             told_schema=chosen.schema is not None and _is_answer_due(toolbox, step, may_call),
             recall=recall,

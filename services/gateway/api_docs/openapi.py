@@ -19,7 +19,7 @@ from pentad.contracts.memories import (
     RecalledMemories,
 )
 from pentad.contracts.models import ModelEntry
-from pentad.contracts.records import StepPrompt, Task, UnreadableTask
+from pentad.contracts.records import StepPrompt, Task, TaskStep, UnreadableTask
 from pentad.contracts.runs import InstructionRun
 from pentad.contracts.tools import ToolSpec
 from pentad.services.gateway.edge.operations import described_open, paths_of
@@ -46,7 +46,7 @@ _HEALTH_PATHS: dict[str, Json] = {
 
 
 def _schemas() -> Json:
-    tasks = Task, UnreadableTask, StepPrompt, InstructionRun
+    tasks = Task, UnreadableTask, StepPrompt, InstructionRun, TaskStep
     memory = RecalledMemories, OpenedAnchor, MemoryStats, MemoryRebuild, KeptEpisode
     known = KnownNode, KnownEdge, Neighbourhood
     models = (*tasks, *memory, *known, ToolSpec, InboundMessage, ModelEntry, Instruction)
