@@ -253,6 +253,10 @@ class Task(Contract):
     """Reason of the task's end, as in its ``task_end``; None before the end."""
     detail: str | None = None
     """Explanation of the reason, if there is one."""
+    completed_at: str | None = None
+    """Time at which the task ended, however it ended; None before the end."""
+    last_user_message_at: str | None = None
+    """Time at which the last user message came to the task, also one that was moved away since."""
 
 
 class UnreadableTask(Task):

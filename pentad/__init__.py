@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pentad.client.agent import Agent, connect
     from pentad.client.blocking import SyncAgent, connect_sync
+    from pentad.client.traces import Traced
     from pentad.client.turns import Turn
     from pentad.contracts.events import (
         ApprovalRequest,
@@ -85,6 +86,7 @@ _HOMES = {
     "ToolContext": "pentad.shared.plugins.context",
     "ToolProgress": "pentad.contracts.events",
     "ToolResultEvent": "pentad.contracts.events",
+    "Traced": "pentad.client.traces",
     "Turn": "pentad.client.turns",
     "TurnEnd": "pentad.contracts.turns",
     "TurnFailed": "pentad.errors",
@@ -127,6 +129,7 @@ __all__ = [
     "ToolContext",
     "ToolProgress",
     "ToolResultEvent",
+    "Traced",
     "Turn",
     "TurnEnd",
     "TurnFailed",

@@ -189,8 +189,10 @@ def _details(task: Task, style: Style) -> list[str]:
         ("session", task.session_id),
         ("user", task.user_id),
         ("instruction", task.instruction),
-        ("created", f"{task.created_at} ({ago(task.created_at)} ago)"),
-        ("updated", f"{task.updated_at} ({ago(task.updated_at)} ago)"),
+        ("created", _moment(task.created_at)),
+        ("updated", _moment(task.updated_at)),
+        ("last said", _moment(task.last_user_message_at)),
+        ("ended", _moment(task.completed_at)),
         ("steps", str(task.steps)),
         ("tokens", usage + cost),
         ("waiting for", ", ".join(task.waiting_for) or None),
@@ -198,6 +200,10 @@ def _details(task: Task, style: Style) -> list[str]:
         ("archived", task.archived_at),
     ]
     return [f"{style.dim(name.ljust(12))}{value}" for name, value in facts if value]
+
+
+def _moment(at: str | None) -> str | None:
+    return f"{at} ({ago(at)} ago)" if at else None
 
 
 def _messages(transcript: Transcript, style: Style) -> list[str]:

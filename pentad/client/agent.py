@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from copy import copy
 from dataclasses import replace
-from typing import Any, Self, Unpack
+from typing import Any, Literal, Self, Unpack, overload
 
 from pentad.client.address import address_for, with_admin_key
 from pentad.client.feed import PATIENCE_S, Feed, Notice, position
@@ -13,9 +13,10 @@ from pentad.client.inspection import PAGE_LIMIT, Inspection, Management
 from pentad.client.memory import MemoryManager
 from pentad.client.task_changes import INTERVAL_S, Observed, Watching, alone, of_session, of_tenant, with_memory
 from pentad.client.text import said_in
+from pentad.client.traces import Traced, trace_of
 from pentad.client.turns import About, Turn, identifier, message_of, new_session, run_to_its_end
 from pentad.contracts.commands import NEW_TASK
-from pentad.contracts.events import SessionEvent
+from pentad.contracts.events import SessionEvent, TaskEnd
 from pentad.contracts.records import ShownStatus
 from pentad.contracts.runs import InstructionRun
 from pentad.contracts.turns import TurnEnd, TurnTracker
@@ -79,20 +80,32 @@ class Agent:
         bound._look()
         return bound
 
-    async def ask(self, text: str, **about: Unpack[About]) -> str:
+    @overload
+    async def ask(self, text: str, *, trace: Literal[False] = False, **about: Unpack[About]) -> str: ...
+
+    @overload
+    async def ask(self, text: str, *, trace: Literal[True], **about: Unpack[About]) -> Traced[str]: ...
+
+    async def ask(self, text: str, *, trace: bool = False, **about: Unpack[About]) -> str | Traced[str]:
         """Say something and wait for the answer: the text of the turn's last message. Arguments as of ``send``.
 
-        Raises ``TurnFailed`` when the turn ends without an answer, and what else ``send`` raises.
+        ``trace``: give the answer as the ``value`` of a `Traced`, with the steps that led to it. Raises ``TurnFailed``
+        when the turn ends without an answer, and what else ``send`` raises.
         """
         turn = self.turn(text, **await self._placed(about))
-        answer = ""
+        answer, last_step = "", None
         async with aclosing(turn.__aiter__()) as received:
             async for one in received:
                 answer = said_in(one.event, turn.task_id) or answer
+                if isinstance(one.event, TaskEnd):
+                    last_step = one.event.steps
         end = turn.end or TurnEnd("error", "the turn did not end")
         if not end.ok:
             raise TurnFailed(end)
-        return answer
+        if not trace:
+            return answer
+        steps = await trace_of(self.inspection, turn.task_id, turn.message_id, last_step)
+        return Traced(answer, turn.session_id, turn.task_id, steps)
 
     async def send(self, text: str, **about: Unpack[About]) -> AsyncGenerator[SessionEvent, None]:
         """Say something and follow the events of its turn to their end, across lost connections, each event once.
@@ -133,16 +146,19 @@ class Agent:
         task = await self.inspection.task(identifier("task_id", task_id))
         return {**about, "session_id": task.session_id}
 
-    async def run(self, instruction: str, text: str, **about: Any) -> Any:
+    async def run(self, instruction: str, text: str, *, trace: bool = False, **about: Any) -> Any:
         """Run an instruction: the data of a ``json`` one, else the text of its answer. ``about``: as for ``execute``.
 
-        Raises ``RunFailed`` when it did not complete, and ``ClientError``. To see its events as they come, ``send``
-        with ``instruction``.
+        ``trace``: give that as the ``value`` of a `Traced`, with the steps that led to it. Raises ``RunFailed`` when it
+        did not complete, and ``ClientError``. To see its events as they come, ``send`` with ``instruction``.
         """
         found = await self.execute(instruction, text, **about)
         if found.error is not None or found.status != "completed":
             raise RunFailed(found)
-        return found.value
+        if not trace:
+            return found.value
+        steps = await trace_of(self.inspection, found.task_id, found.message_id, found.steps or None)
+        return Traced(found.value, found.session_id, found.task_id, steps)
 
     async def execute(
         self,

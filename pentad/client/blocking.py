@@ -4,10 +4,11 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import suppress
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from pentad.client.agent import Agent, connect
 from pentad.client.task_changes import Observed
+from pentad.client.traces import Traced
 from pentad.client.turns import About
 from pentad.contracts.events import SessionEvent
 from pentad.contracts.runs import InstructionRun
@@ -98,8 +99,16 @@ class SyncAgent:
         """Return a blocking agent for one session, as ``Agent.session`` does."""
         return SyncAgent(self._agent.session(session_id, user_id), self._loop)
 
-    def ask(self, text: str, **about: Unpack[About]) -> str:
-        """Send a message and return the turn's end, as ``Agent.ask`` does."""
+    @overload
+    def ask(self, text: str, *, trace: Literal[False] = False, **about: Unpack[About]) -> str: ...
+
+    @overload
+    def ask(self, text: str, *, trace: Literal[True], **about: Unpack[About]) -> Traced[str]: ...
+
+    def ask(self, text: str, *, trace: bool = False, **about: Unpack[About]) -> str | Traced[str]:
+        """Send a message and return the answer, as ``Agent.ask`` does."""
+        if trace:
+            return self._loop.wait(self._agent.ask(text, trace=True, **about))
         return self._loop.wait(self._agent.ask(text, **about))
 
     def send(self, text: str, **about: Unpack[About]) -> Iterator[SessionEvent]:

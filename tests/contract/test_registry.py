@@ -51,7 +51,7 @@ CODES = (
 INBOUND_FIELDS = "content session_id message_id task_id user_id tenant_id instruction metadata deadline budget"
 TASK_FIELDS = (
     "task_id session_id user_id status goal instruction created_at updated_at steps usage waiting_for archived_at "
-    "reason detail"
+    "reason detail completed_at last_user_message_at"
 )
 STATES = "pending active waiting stale completed failed cancelled"
 WORK = [stream for stream in STREAMS.values() if stream.retention == "consumed"]

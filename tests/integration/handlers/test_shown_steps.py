@@ -7,7 +7,7 @@ import pytest
 
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.records import TaskStep
-from pentad.contracts.streams import ARCHIVE, SESSION_WAKE
+from pentad.contracts.streams import ARCHIVE, SESSION_WAKE, TASK_WAKE
 from pentad.services.gateway.tasks import step_list
 from pentad.services.gateway.tasks.queries import Queries
 from pentad.services.gateway.tasks.step_list import StepList
@@ -129,3 +129,38 @@ async def test_nobody_else_s_task_has_steps_to_show(store: Store, flow: Flow) ->
     behind = await listed.page("default", task, 50, 1_000)
     assert behind is not None
     assert (behind.items, behind.next) == ([], None)
+
+
+async def test_the_results_of_calls_that_the_end_of_the_task_gave_up_are_shown(store: Store, tmp_path: Path) -> None:
+    flow = await Flow(store, tmp_path, script).prepare()
+    await flow.say("first")
+    await flow.once(SESSION_WAKE)
+    await flow.once(TASK_WAKE)
+    keys, queries = await flow.task(), Queries(store, flow.records, 1)
+    await flow.actors.post(keys, "cancel", b"{}", ("active",), "cancel")
+    await flow.once(TASK_WAKE)
+    (step,) = await steps_of(queries, keys.task)
+    assert step.calls[0].error is not None
+
+
+async def test_a_task_tells_its_last_user_message_and_its_end_until_it_goes_on(store: Store, tmp_path: Path) -> None:
+    flow = await Flow(store, tmp_path, script).prepare()
+    queries = Queries(store, flow.records, 1)
+    await flow.say("first")
+    await flow.once(SESSION_WAKE)
+    task = (await flow.task()).task
+    begun = await queries.task("default", task)
+    assert begun is not None
+    assert begun.last_user_message_at is not None, "also before its first step"
+    assert begun.completed_at is None
+    await flow.drive()
+    ended = await queries.task("default", task)
+    assert ended is not None
+    assert ended.completed_at is not None
+    assert ended.completed_at >= ended.last_user_message_at == begun.last_user_message_at  # type: ignore[operator]
+    await flow.say("second", task_id=task)
+    await flow.once(SESSION_WAKE)
+    again = await queries.task("default", task)
+    assert again is not None
+    assert again.completed_at is None
+    assert again.last_user_message_at >= ended.completed_at  # type: ignore[operator]
