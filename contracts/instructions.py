@@ -21,6 +21,8 @@ _PLACEHOLDER = re.compile(r"\{\{(\{\{ *[a-z_]+ *\}\})\}\}|\{\{ *([a-z_]+) *\}\}"
 text."""
 MAX_SCHEMA = 32_768
 """Bytes that the JSON schema of an output may have."""
+MAX_ANSWER_TOKENS = 10_000_000
+"""Tokens that an answer may be given at most."""
 ToolName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
 
 
@@ -49,6 +51,14 @@ class Instruction(Contract):
     on_message: MessagePolicy = "steer"
     recall: bool | None = None
     """Whether a task begins with memories about its goal; absent: only if ``output`` is ``stream``."""
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    """Temperature with which the model answers; absent: that of the model's entry, else of ``LLM_TEMPERATURE``, else
+    the server's."""
+    max_tokens: int | None = Field(default=None, ge=1, le=MAX_ANSWER_TOKENS)
+    """Tokens that one answer may have; absent: as for ``temperature``, with ``LLM_MAX_TOKENS``."""
+    retry: int | None = Field(default=None, ge=1, le=100)
+    """How often the model is asked for one step, if its answers break off or are empty; absent:
+    ``PENTAD_MAX_ATTEMPTS``, and twice for empty answers."""
     share: bool = False
     """Whether memories of messages without a user are shared by the whole tenant; else only their session has them."""
 

@@ -186,6 +186,10 @@ class StepPrompt(Contract):
     """Whether the model could call the offered tools. ``none``: it could not call them any more; absent: it could."""
     answer_schema: dict[str, Any] | None = None
     """JSON Schema for the answer that the model's server got; absent: none."""
+    temperature: float | None = None
+    """Temperature that the instruction asks for; absent: that of the model's entry, else of the environment."""
+    max_tokens: int | None = None
+    """Tokens that the instruction gives an answer; absent: as for ``temperature``."""
     digest: str
     """Digest of the request, as in the step's manifest."""
     proved: bool

@@ -27,7 +27,13 @@ from pentad.services.task_runner.domain.after_answer import (
 )
 from pentad.services.task_runner.domain.own_tools import offered
 from pentad.services.task_runner.domain.plan import AskModel, CallAgain, Closed, mail_of_this_turn
-from pentad.services.task_runner.domain.retry import Retry, RetryReason, after_model_error, too_long_to_wait
+from pentad.services.task_runner.domain.retry import (
+    Retry,
+    RetryLimits,
+    RetryReason,
+    after_model_error,
+    too_long_to_wait,
+)
 from pentad.services.task_runner.domain.strategy import (
     AskTheModel,
     Effect,
@@ -129,7 +135,7 @@ class ModelSteps:
             return "lost" if held.interrupted == "lost" else "interrupted"
         if isinstance(answer, ModelFailed):
             asking.deltas.stop()
-            return "failed" if await self._without_answer(step, closed, answer) else "overtaken"
+            return "failed" if await self._without_answer(asking, closed, answer) else "overtaken"
         effect = await _after(asking, answer)
         return await self._effect(asking, closed, answer, effect, redriven=isinstance(planned, CallAgain))
 
@@ -145,7 +151,7 @@ class ModelSteps:
         """Commit what the strategy wants after this answer."""
         if isinstance(effect, NothingSaid):
             asking.deltas.stop()
-            again = await self._model_again(asking.step, closed, "silent", effect.problem, said=answer)
+            again = await self._model_again(asking, closed, "silent", effect.problem, said=answer)
             return "failed" if again else "overtaken"
         if isinstance(effect, KeepNothing):
             return await self._cost_alone(asking, answer)
@@ -202,6 +208,8 @@ class ModelSteps:
             answer_schema=asked.chosen.schema if asked.told_schema else None,
             cut=step.task.fails,
             caller=step.keys.actor,
+            temperature=asked.chosen.instruction.temperature,
+            max_tokens=asked.chosen.instruction.max_tokens,
             on_cut=asking.cut.append if asking.heeds_messages else None,
         )
         return self._models.ask(asked.chosen.instruction.model, request, asking.deltas.add)
@@ -270,17 +278,17 @@ class ModelSteps:
         maxlen, ttl_s = s.pentad_events_maxlen, s.pentad_events_ttl_s
         return EphemeralEvents(self._steps.actors.store, writer.session, maxlen, ttl_s, may_write)
 
-    async def _without_answer(self, step: Step, closed: Sequence[Closed], error: ModelFailed) -> bool:
+    async def _without_answer(self, asking: ModelQuestion, closed: Sequence[Closed], error: ModelFailed) -> bool:
         if isinstance(error, ModelUnavailable):
             reason: RetryReason = "busy" if isinstance(error, ModelBusy) else "unavailable"
-            return await self._model_again(step, closed, reason, str(error), error.retry_after, error.stated_s)
+            return await self._model_again(asking, closed, reason, str(error), error.retry_after, error.stated_s)
         if isinstance(error, ModelCutOff):
-            return await self._model_again(step, closed, "cut_off", str(error))
-        return await self._failed(step, closed, ErrorCode.MODEL_ERROR, str(error))
+            return await self._model_again(asking, closed, "cut_off", str(error))
+        return await self._failed(asking.step, closed, ErrorCode.MODEL_ERROR, str(error))
 
     async def _model_again(
         self,
-        step: Step,
+        asking: ModelQuestion,
         closed: Sequence[Closed],
         reason: RetryReason,
         why: str,
@@ -293,8 +301,9 @@ class ModelSteps:
         ``stated_s``: seconds for which its server asks to be left alone; ``said``: its answer, when there is one that
         says nothing.
         """
+        step, retry = asking.step, asking.asked.chosen.instruction.retry
         task = replace(step.task, retry_since=step.task.retry_since or step.taken.lease.now)
-        limits = self._steps.settings.pentad_max_attempts, self._steps.limits.step_timeout_ms
+        limits = RetryLimits.of(retry, self._steps.settings.pentad_max_attempts, self._steps.limits.step_timeout_ms)
         now = await guarded("clock", self._steps.actors.store.clock)
         if (problem := too_long_to_wait(task, stated_s, now, self._steps.limits.step_timeout_ms)) is not None:
             return await self._failed(step, closed, ErrorCode.MODEL_ERROR, f"{problem}; {why}")

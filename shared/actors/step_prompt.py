@@ -77,6 +77,8 @@ def _shown(
         tools=_material(record, tools_kept_under(manifest.tools)) if manifest.tools else None,
         tool_choice=manifest.tool_choice,
         answer_schema=instruction.output_schema if manifest.told_schema else None,
+        temperature=instruction.temperature,
+        max_tokens=instruction.max_tokens,
         digest=manifest.digest,
         proved=digest == manifest.digest,
     )

@@ -48,7 +48,15 @@ async def ask_json(
     lines.append(_line("user", question))
     problem = ""
     for _ in range(1 + instruction.repairs):
-        request = ChatRequest(lines, None, patience_s, caller=caller, answer_schema=told)
+        request = ChatRequest(
+            lines,
+            None,
+            patience_s,
+            caller=caller,
+            answer_schema=told,
+            temperature=instruction.temperature,
+            max_tokens=instruction.max_tokens,
+        )
         answer = await pool.ask(instruction.model, request, lambda kind, text: None)
         if isinstance(answer, ModelFailed):
             raise answer.with_traceback(None)

@@ -41,6 +41,10 @@ class ChatRequest:
     caller: str = ""
     answer_schema: bytes | None = None
     """The JSON schema, ready bytes, that the answer must fit, for servers that hold their models to one."""
+    temperature: float | None = None
+    """Temperature that goes before the model's own; None: the model's."""
+    max_tokens: int | None = None
+    """Limit of the answer's tokens that goes before the model's own; None: the model's."""
     on_cut: Callable[[ModelAnswer], None] | None = None
     """Takes the answer as far as it has come when the call is cancelled in the middle of it."""
 

@@ -69,3 +69,27 @@ async def test_a_task_says_when_it_was_last_spoken_to_and_when_it_ended_also_fro
         kept = await agent.inspection.task(traced.task_id)
         assert (kept.completed_at, kept.last_user_message_at) == (task.completed_at, task.last_user_message_at)
         assert await agent.inspection.steps(traced.task_id) == traced.trace
+
+
+async def test_what_an_instruction_asks_of_answers_goes_before_the_environment_and_its_retry_ends_the_step(
+    tmp_path: Path,
+) -> None:
+    def says_nothing_to_some(request: dict[str, Any]) -> Reply:
+        return say("" if request["messages"][-1]["content"] == "silence" else "hi")
+
+    async with system(tmp_path, says_nothing_to_some, LLM_TEMPERATURE="0.25", LLM_MAX_TOKENS="321") as (agent, model):
+        await agent.management.register_instruction(
+            "cool", system_prompt="Be cool.", temperature=0, max_tokens=55, retry=1
+        )
+        await agent.ask("one")
+        run = await agent.execute("cool", "two")
+        limits = [(chat["temperature"], chat["max_tokens"]) for chat in model.chats]
+        assert limits == [(0.25, 321), (0, 55)]
+        assert run.task_id is not None
+        prompt = await agent.inspection.prompt(run.task_id, 1)
+        assert (prompt.temperature, prompt.max_tokens, prompt.proved) == (0, 55, True)
+        before = len(model.chats)
+        failed = await agent.execute("cool", "silence")
+        assert (failed.status, len(model.chats) - before) == ("failed", 1)
+        with pytest.raises(pentad.Refused, match="temperature"):
+            await agent.management.register_instruction("hot", system_prompt="Be hot.", temperature=3)
