@@ -111,6 +111,8 @@ class Manifest(Contract):
     """Outcome of recalling memories for a task's first step; absent for other steps."""
     today: LocalDate | None = None
     """Day at the end of the system prompt; absent for steps of versions whose prompts had none."""
+    variables: dict[str, str] | None = None
+    """Values of metadata that the system prompt had, by their names; absent: it names none, or none was given."""
     walk: RecallWalk | None = None
     """Walk through the graph while recalling; absent if there was none and no model was asked for one."""
     tool_choice: Literal["none"] | None = None

@@ -55,6 +55,7 @@ from pentad.shared.actors.leases import Held, StoppedWorkError
 from pentad.shared.event_loop import LARGE_VALUE, turn_after
 from pentad.shared.events.ephemeral import EphemeralEvents
 from pentad.shared.instructions.schema_check import WrongOutput, WrongSchema
+from pentad.shared.instructions.variables import bounded_variables
 from pentad.shared.kinds import USER
 from pentad.shared.memory.task_recall import Recall
 from pentad.shared.models.model_pool import ModelPool
@@ -170,7 +171,9 @@ class ModelSteps:
         writer.use_redrives()
         toolbox = await self._offer(chosen, writer.reads_results)
         most, today = self._steps.settings.pentad_calls_per_step, self._today(step)
-        system = chosen.system(step.task, today)
+        given = [step.task.variables, *step.arrived.metadata]
+        variables = bounded_variables(chosen.instruction.variables, given) if chosen.instruction.variables else {}
+        system = chosen.system(step.task, today, variables)
         rounds = chosen.instruction.tool_rounds
         may_call = rounds is None or writer.turn.steps - writer.repairs < rounds
         asked = Asked(
@@ -182,6 +185,7 @@ class ModelSteps:
             step.task.step + 1,
             writer.clock(),
             may_call,
+            variables=variables,
             told_schema=chosen.schema is not None and _is_answer_due(toolbox, step, may_call),
             recall=recall,
         )

@@ -103,6 +103,8 @@ class TaskHeader:
     """Metadata that the producer of the last user message has sent along."""
     said_at: int = 0
     """Time at which the last user message came to the task."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Values of metadata that the task's instruction names, as the newest message with each has given them."""
     turn_at: int = 0
     """The time at which the turn's user message entered the inbound stream."""
     asked_at: int = 0
@@ -297,6 +299,8 @@ def _task_header(found: dict[str, Any], raw: dict[str, bytes]) -> TaskHeader:
         found["budget"] = Budget.model_validate_json(raw["budget"])
     if raw.get("metadata"):
         found["metadata"] = _METADATA.validate_json(raw["metadata"])
+    if raw.get("variables"):
+        found["variables"] = _METADATA.validate_json(raw["variables"])
     if raw.get("open"):
         found["open"] = calls = tuple(OpenCall(*call) for call in from_json(raw["open"]))
         if any(call.target not in _TARGETS for call in calls):

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from pydantic_core import to_json
 
-from pentad.contracts.instructions import PLACEHOLDERS, Instruction
+from pentad.contracts.instructions import Instruction
 from pentad.contracts.plain_json import read_json
 from pentad.shared.instructions.output import Output, server_schema, with_schema
 from pentad.shared.instructions.schema_check import WrongOutput, WrongSchema
@@ -13,8 +13,6 @@ from pentad.shared.models.model_pool import ModelPool
 from pentad.shared.models.ports import ChatRequest, ModelFailed
 
 _MAX_ANSWER_BYTES = 131_072
-_NO_TASK = {name: f"{{{{{name}}}}}" for name in PLACEHOLDERS}
-"""Values of a task that stay as they are written, because no task asks."""
 
 T = TypeVar("T")
 
@@ -43,7 +41,8 @@ async def ask_json(
         output = Output(instruction.output_schema or {})
     except WrongSchema as error:
         raise UnusableAnswerError(str(error)) from None
-    prompt, told = instruction.filled(_NO_TASK), server_schema(instruction.output_schema)
+    unfilled = {name: f"{{{{{name}}}}}" for name in instruction.placeholders}  # no task asks, so they stay as they are
+    prompt, told = instruction.filled(unfilled), server_schema(instruction.output_schema)
     lines = [_line("system", with_schema(prompt, instruction.output_schema))]
     lines.append(_line("user", question))
     problem = ""
