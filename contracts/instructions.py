@@ -85,6 +85,12 @@ class Instruction(Contract):
             raise ValueError(f"output_schema has more than {MAX_SCHEMA} bytes")
         return self
 
+    def with_output(self, schema: dict[str, Any] | None) -> Self:
+        """Return the instruction with an answer of this form; None: as it is. It recalls as it does without."""
+        if schema is None:
+            return self
+        return self.model_copy(update={"output": "json", "output_schema": schema, "recall": self.recalls})
+
     @property
     def placeholders(self) -> frozenset[str]:
         """Names of the placeholders in the system prompt."""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pentad.client.agent import Agent, connect
+    from pentad.client.answers import Traced
     from pentad.client.blocking import SyncAgent, connect_sync
-    from pentad.client.traces import Traced
     from pentad.client.turns import Turn
     from pentad.contracts.events import (
         ApprovalRequest,
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         RunFailed,
         TurnFailed,
         Unreadable,
+        WrongAnswer,
     )
     from pentad.shared.errors import PentadError
     from pentad.shared.plugins.context import ToolContext
@@ -86,11 +87,12 @@ _HOMES = {
     "ToolContext": "pentad.shared.plugins.context",
     "ToolProgress": "pentad.contracts.events",
     "ToolResultEvent": "pentad.contracts.events",
-    "Traced": "pentad.client.traces",
+    "Traced": "pentad.client.answers",
     "Turn": "pentad.client.turns",
     "TurnEnd": "pentad.contracts.turns",
     "TurnFailed": "pentad.errors",
     "Unreadable": "pentad.errors",
+    "WrongAnswer": "pentad.errors",
     "connect": "pentad.client.agent",
     "connect_sync": "pentad.client.blocking",
     "instruction": "pentad.shared.plugins.instructions",
@@ -134,6 +136,7 @@ __all__ = [
     "TurnEnd",
     "TurnFailed",
     "Unreadable",
+    "WrongAnswer",
     "connect",
     "connect_sync",
     "instruction",

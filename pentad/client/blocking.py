@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from pentad.client.agent import Agent, connect
+from pentad.client.answers import Traced
 from pentad.client.task_changes import Observed
-from pentad.client.traces import Traced
 from pentad.client.turns import About
 from pentad.contracts.events import SessionEvent
 from pentad.contracts.runs import InstructionRun
@@ -100,16 +100,21 @@ class SyncAgent:
         return SyncAgent(self._agent.session(session_id, user_id), self._loop)
 
     @overload
-    def ask(self, text: str, *, trace: Literal[False] = False, **about: Unpack[About]) -> str: ...
+    def ask(self, text: str, *, output: None = None, trace: Literal[False] = False, **about: Unpack[About]) -> str: ...
 
     @overload
-    def ask(self, text: str, *, trace: Literal[True], **about: Unpack[About]) -> Traced[str]: ...
+    def ask(self, text: str, *, output: type[T], trace: Literal[False] = False, **about: Unpack[About]) -> T: ...
 
-    def ask(self, text: str, *, trace: bool = False, **about: Unpack[About]) -> str | Traced[str]:
+    @overload
+    def ask(self, text: str, *, output: None = None, trace: Literal[True], **about: Unpack[About]) -> Traced[str]: ...
+
+    @overload
+    def ask(self, text: str, *, output: type[T], trace: Literal[True], **about: Unpack[About]) -> Traced[T]: ...
+
+    def ask(self, text: str, *, output: type[Any] | None = None, trace: bool = False, **about: Unpack[About]) -> Any:
         """Send a message and return the answer, as ``Agent.ask`` does."""
-        if trace:
-            return self._loop.wait(self._agent.ask(text, trace=True, **about))
-        return self._loop.wait(self._agent.ask(text, **about))
+        ask: Any = self._agent.ask
+        return self._loop.wait(ask(text, output=output, trace=trace, **about))
 
     def send(self, text: str, **about: Unpack[About]) -> Iterator[SessionEvent]:
         """Send a message and iterate over the turn's events, as ``Agent.send`` does."""

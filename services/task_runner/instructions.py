@@ -31,6 +31,8 @@ class Chosen:
     """Schema that the model's server is told, as JSON; None when it is told nothing."""
     fixed: str | None = None
     """The system prompt without the date, where it is the same for every task."""
+    variables: frozenset[str] = frozenset()
+    """Names of the values of metadata that the system prompt has."""
 
     def system(self, task: TaskHeader, today: LocalDate, variables: Mapping[str, str]) -> bytes:
         """The system message for this task. It is the same in each of its steps of a day, and changes at its end, and
@@ -44,7 +46,7 @@ def choose(instruction: Instruction, version: str) -> Chosen:
     """An instruction, ready to be used. Raises ``WrongSchema``."""
     schema = instruction.output_schema
     output = Output(schema) if schema is not None else None
-    return Chosen(instruction, version, output, server_schema(schema), fixed_prompt(instruction))
+    return Chosen(instruction, version, output, server_schema(schema), fixed_prompt(instruction), instruction.variables)
 
 
 def values_of(task: TaskHeader, variables: Mapping[str, str]) -> PromptValues:

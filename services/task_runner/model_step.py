@@ -172,7 +172,7 @@ class ModelSteps:
         toolbox = await self._offer(chosen, writer.reads_results)
         most, today = self._steps.settings.pentad_calls_per_step, self._today(step)
         given = [step.task.variables, *step.arrived.metadata]
-        variables = bounded_variables(chosen.instruction.variables, given) if chosen.instruction.variables else {}
+        variables = bounded_variables(chosen.variables, given) if chosen.variables else {}
         system = chosen.system(step.task, today, variables)
         rounds = chosen.instruction.tool_rounds
         may_call = rounds is None or writer.turn.steps - writer.repairs < rounds

@@ -38,7 +38,7 @@ def begin(
         instruction=runs,
     )
     if instruction is not None:
-        keep_instruction(commit, task, instruction)
+        keep_instruction(commit, task, instruction.with_output(message.output_schema))
     commit.stamp(task.header, "updated")
     commit.begin(task, SessionKeys(task.shard, task.tenant, session), message.user_id)
     commit.expire(task_index(task.shard, task.tenant), ttl_s)

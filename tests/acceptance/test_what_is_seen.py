@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, Field, field_validator
 
 import pentad
 from tests.support.models.model_server import ScriptedModel
@@ -15,6 +16,22 @@ from tests.support.processes.up import PENTAD, Up
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
+
+
+class Trip(BaseModel):
+    """A trip with a default and a rule that its schema does not tell."""
+
+    city: str
+    days: int = Field(default=3, ge=1)
+    tags: list[str] = []
+
+    @field_validator("city")
+    @classmethod
+    def _is_no_nowhere(cls, city: str) -> str:
+        if city == "nowhere":
+            raise ValueError("there is no nowhere")
+        return city
+
 
 SUM = ("calculator", {"expression": "1+2"})
 
@@ -85,6 +102,12 @@ async def test_what_an_instruction_asks_of_answers_goes_before_the_environment_a
         run = await agent.execute("cool", "two")
         limits = [(chat["temperature"], chat["max_tokens"]) for chat in model.chats]
         assert limits == [(0.25, 321), (0, 55)]
+        await agent.management.register_model(
+            "other", endpoint=model.base_url, model="m", parameters={"temperature": 0.5}
+        )
+        await agent.management.register_instruction("plain", system_prompt="Be plain.", model="other")
+        await agent.run("plain", "three")
+        assert (model.chats[-1]["temperature"], model.chats[-1]["max_tokens"]) == (0.5, 321)
         assert run.task_id is not None
         prompt = await agent.inspection.prompt(run.task_id, 1)
         assert (prompt.temperature, prompt.max_tokens, prompt.proved) == (0, 55, True)
@@ -93,3 +116,44 @@ async def test_what_an_instruction_asks_of_answers_goes_before_the_environment_a
         assert (failed.status, len(model.chats) - before) == ("failed", 1)
         with pytest.raises(pentad.Refused, match="temperature"):
             await agent.management.register_instruction("hot", system_prompt="Be hot.", temperature=3)
+
+
+async def test_an_answer_is_an_instance_of_the_model_that_is_asked_for_with_its_defaults_filled(
+    tmp_path: Path,
+) -> None:
+    answers = {"oslo": ['{"city": 5}', '{"city": "Oslo"}'], "nowhere": ['{"city": "nowhere"}']}
+
+    def planned(request: dict[str, Any]) -> Reply:
+        said = next(m["content"] for m in request["messages"][::-1] if m["content"] in ("oslo", "nowhere", "plain"))
+        return say(answers[said].pop(0) if said in answers else "just words")
+
+    async with system(tmp_path, planned) as (agent, model):
+        assert await agent.ask("oslo", output=Trip) == Trip(city="Oslo", days=3, tags=[])
+        system_prompt = model.chats[0]["messages"][0]["content"]
+        assert '"minimum":1' in system_prompt, "the model is told the schema"
+        assert len(model.chats) == 2, "what does not fit is asked for again"
+        answers["oslo"] = ['{"city": "Oslo", "days": 9}'] * 2
+        traced = await agent.ask("oslo", output=Trip, trace=True)
+        assert (traced.value.days, traced.steps) == (9, 1)
+        await agent.management.register_instruction("planner", system_prompt="Plan.")
+        assert await agent.run("planner", "oslo", output=Trip) == Trip(city="Oslo", days=9)
+        assert await agent.run("planner", "plain") == "just words", "the instruction is as it was"
+        with pytest.raises(pentad.WrongAnswer, match=r"city: .*there is no nowhere") as wrong:
+            await agent.ask("nowhere", output=Trip)
+        assert wrong.value.answer == '{"city":"nowhere"}'
+        answers["oslo"] = ["[1,2]"]
+        assert await agent.ask("oslo", output=list[int]) == [1, 2]
+
+
+async def test_an_output_that_cannot_be_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    async with system(tmp_path, lambda _: say("hi")) as (agent, model):
+        with pytest.raises(pentad.Refused, match="task_id"):
+            await agent.ask("hi", output=Trip, task_id="task-0-a", session_id="s1")
+        with pytest.raises(pentad.Refused, match="has no JSON schema"):
+            await agent.ask("hi", output=type("Plain", (), {}))
+        wrong = {"type": "object", "properties": {"a": {"type": "nothing"}}}
+        with pytest.raises(pentad.Refused, match="output_schema"):
+            await agent.execute("executor", "hi", output_schema=wrong)
+        with pytest.raises(pentad.ClientError, match="output_schema has more than"):
+            await agent.execute("executor", "hi", output_schema={"description": "x" * 40_000})
+        assert model.chats == []

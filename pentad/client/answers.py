@@ -1,13 +1,19 @@
-"""An answer together with what led to it: the steps of its turn."""
+"""Answers that are more than a text: instances of a caller's model, and answers with the steps that led to them."""
 
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
 
 from pentad.client.inspection import Inspection
 from pentad.contracts.events import TaskUsage
 from pentad.contracts.records import TaskStep
+from pentad.errors import Refused, WrongAnswer
 
 T = TypeVar("T")
+_MAX_PROBLEM_CHARS = 500
+"""Characters of a message about a wrong answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +60,26 @@ async def trace_of(
 
 def _has(step: TaskStep, message_id: str) -> bool:
     return any(message.get("message_id") == message_id and "origin" not in message for message in step.messages)
+
+
+def schema_of(output: type[Any]) -> dict[str, Any]:
+    """Return the JSON schema of an output. Raises ``Refused`` for a type that has none."""
+    try:
+        return TypeAdapter(output).json_schema()
+    except PydanticUserError as error:
+        raise Refused(f"output={output!r} has no JSON schema: {error.message.splitlines()[0]}") from None
+
+
+def instance_of(output: type[T], answer: Any, *, is_json: bool) -> T:
+    """Return an answer as an instance of ``output``, its defaults filled. Raises ``WrongAnswer``.
+
+    ``is_json``: the answer is a JSON text, not the value that one says.
+    """
+    adapter = TypeAdapter(output)
+    try:
+        return adapter.validate_json(answer) if is_json else adapter.validate_python(answer)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        problem = f"{where}: {first['msg']}" if where else first["msg"]
+        raise WrongAnswer(problem[:_MAX_PROBLEM_CHARS], answer) from None
