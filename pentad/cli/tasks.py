@@ -1,4 +1,4 @@
-"""``pentad tasks``, ``pentad task ID``, ``pentad cancel|pause|resume ID`` and ``pentad move MESSAGE_ID``."""
+"""``pentad tasks``, ``pentad task ID``, ``pentad cancel|pause|resume|complete ID`` and ``pentad move MESSAGE_ID``."""
 
 import argparse
 import asyncio
@@ -57,6 +57,11 @@ def run_pause(args: argparse.Namespace, settings: Settings) -> int:
 def run_resume(args: argparse.Namespace, settings: Settings) -> int:
     """Ask a paused task to go on. Raises ``NotFound``, or ``Conflict`` when it has ended."""
     return run_async(_ask(args, settings, lambda m: m.resume_task, "goes on"))
+
+
+def run_complete(args: argparse.Namespace, settings: Settings) -> int:
+    """Say that a waiting task is done. Raises ``NotFound``, or ``Conflict`` when it does not wait."""
+    return run_async(_ask(args, settings, lambda m: m.complete_task, "is being completed"))
 
 
 def run_move(args: argparse.Namespace, settings: Settings) -> int:

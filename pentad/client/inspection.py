@@ -292,6 +292,13 @@ class Management:
         """
         await self._rest.call("POST", path_of("tasks", task_id, "resume"))
 
+    async def complete_task(self, task_id: str) -> None:
+        """Say that a task that waits for a person is done: it ends as completed, without another answer.
+
+        Raises ``Conflict`` when it does not wait, or has ended.
+        """
+        await self._rest.call("POST", path_of("tasks", task_id, "complete"))
+
     async def archive_task(self, task_id: str) -> None:
         """Archive a task that has ended, without its grace time. Raises ``Conflict`` when it has not ended."""
         await self._rest.call("POST", path_of("tasks", task_id, "archive"))

@@ -74,6 +74,8 @@ from pentad.shared.store.store import guarded
 log = logging.getLogger(__name__)
 
 _TOOLBOXES = 256
+_MAX_NAME_CHARS = 64
+"""Characters of a tool's name in the log: a model may make up any."""
 _NO_ANSWER = ModelAnswer("", "", (), "stop", Usage(0, 0), "nobody")
 """Stands for an answer where a strategy goes on without asking a model."""
 StepOutcome = Literal["committed", "overtaken", "interrupted", "failed", "lost"]
@@ -224,6 +226,7 @@ class ModelSteps:
         """Commit the step."""
         step, writer = asking.step, asking.writer
         asking.deltas.finish(writer.commit)
+        _log_iteration(asking, answer)
         calls = write_answer(writer, answer, following, asking.asked, redriven=redriven)
         await turn_after(len(answer.text))  # before as much is sent to Redis
         outcome = await self._steps.commit(writer, step)
@@ -337,6 +340,27 @@ class ModelSteps:
             return False
         log.warning("%s has failed: %s: %s", step.keys.actor, code.value, text)
         return True
+
+
+def _log_iteration(asking: ModelQuestion, answer: ModelAnswer) -> None:
+    """Tell a step in the log, for whoever looks for why a task goes on or stops. What was said stays out of it."""
+    if not log.isEnabledFor(logging.DEBUG):
+        return
+    asked, used = asking.asked, answer.usage
+    log.debug(
+        "%s: step %d, attempt %d, iteration %d of the turn: %s stopped with %r after %d ms; "
+        "tokens: %d in, %d out; calls: %s",
+        asking.step.keys.actor,
+        asked.step,
+        asking.writer.attempt,
+        asking.writer.turn.steps + 1,
+        answer.model,
+        answer.finish_reason,
+        max(0, asking.writer.clock() - asked.asked_at),
+        used.input_tokens,
+        used.output_tokens,
+        ", ".join(call.name[:_MAX_NAME_CHARS] for call in answer.tool_calls) or "none",
+    )
 
 
 def _ask_later(writer: StepWriter, again: Retry, why: str) -> None:

@@ -210,6 +210,19 @@ class TaskRoutes:
 
     @operation(
         "POST",
+        "/v1/tasks/{task}/complete",
+        "Say that a task that waits for a person is done: it ends as completed, reason `closed`, without asking a "
+        "model. A message that waits for it goes first",
+        path("task"),
+        problems=(404, 409),
+        _202=_ASKED,
+    )
+    async def complete_task(self, request: "Request") -> "Response":
+        """Ask a waiting task to complete."""
+        return await self._ask("complete", request)
+
+    @operation(
+        "POST",
         "/v1/tasks/{task}/archive",
         "Archive a task that has ended now, not after its grace time",
         path("task"),

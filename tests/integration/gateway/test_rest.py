@@ -146,6 +146,19 @@ async def test_control_is_mail_once_and_409_after_the_end(
     assert (await http.post(f"/v1/tasks/{TASK}/{what}")).status_code == 409
 
 
+@pytest.mark.parametrize(("status", "code", "posted"), [("waiting", 202, 1), ("stale", 202, 1), ("active", 409, 0),
+                                                         ("pending", 409, 0), ("completed", 409, 0)])  # fmt: skip
+async def test_only_a_task_that_waits_is_completed_by_a_client(
+    http: httpx2.AsyncClient, speaker: Speaker, status: str, code: int, posted: int
+) -> None:
+    keys = await speaker.task(status=status)
+    said = await http.post(f"/v1/tasks/{TASK}/complete")
+    assert said.status_code == code
+    assert code == 202 or ("does not wait" if status in ("active", "pending") else "has ended") in said.json()["detail"]
+    assert await speaker.store.call("ZCARD", keys.signals) == posted
+    assert (await http.post("/v1/tasks/task-0-none/complete")).status_code == 404
+
+
 async def test_only_an_ended_task_is_archived_at_once(http: httpx2.AsyncClient, speaker: Speaker) -> None:
     keys = await speaker.task(status="waiting")
     refused = await http.post(f"/v1/tasks/{TASK}/archive")
