@@ -1,11 +1,13 @@
 """The commands on work streams: a user's message, a tool call, an embedding. One consumer group reads each."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, StringConstraints, TypeAdapter, field_validator
+from pydantic import Field, StringConstraints, TypeAdapter, field_validator, model_validator
+from pydantic_core import to_json
 
 from pentad.contracts.envelope import Budget, Contract, Envelope, due_of
 from pentad.contracts.ids import DEFAULT_TENANT, ExternalId, Identifier, Timestamp
+from pentad.contracts.instructions import MAX_SCHEMA
 from pentad.contracts.tools import Effect
 
 MAX_CONTENT = 65_536
@@ -36,6 +38,9 @@ class InboundMessage(Contract):
     to tools, and kept in the task's record."""
     deadline: Timestamp | None = None
     budget: Budget | None = None
+    output_schema: dict[str, Any] | None = None
+    """JSON schema of the answer, in place of that of the instruction. The message begins a task of its own, which
+    answers with one JSON value that fits."""
     traceparent: str | None = Field(default=None, max_length=256)
 
     @field_validator("metadata")
@@ -44,6 +49,16 @@ class InboundMessage(Contract):
         if sum(len(name) + len(value) for name, value in metadata.items()) > MAX_METADATA:
             raise ValueError(f"names and values have at most {MAX_METADATA:,} characters in all: send a reference")
         return metadata
+
+    @model_validator(mode="after")
+    def _has_a_task_for_its_output(self) -> Self:
+        if self.output_schema is None:
+            return self
+        if self.task_id != NEW_TASK:
+            raise ValueError(f'output_schema needs a task of its own: give it with task_id "{NEW_TASK}"')
+        if len(to_json(self.output_schema)) > MAX_SCHEMA:
+            raise ValueError(f"output_schema has more than {MAX_SCHEMA} bytes")
+        return self
 
     @property
     def due(self) -> int:

@@ -16,13 +16,20 @@ MessagePolicy = Literal["steer", "queue", "interrupt"]
 own when the current one has ended. ``interrupt``: the running model call is cut, and the next step sees the message."""
 PLACEHOLDERS = ("goal", "session_id", "started_at", "tenant_id", "user_id")
 """Names that a system prompt may contain as ``{{NAME}}``: their values never change during a task."""
-_PLACEHOLDER = re.compile(r"\{\{(\{\{ *[a-z_]+ *\}\})\}\}|\{\{ *([a-z_]+) *\}\}")
+_VARIABLE = "metadata."
+"""Begins a placeholder for a value of a message's metadata: ``{{metadata.NAME}}``."""
+_NAME = r"[a-z_]+|metadata\.[A-Za-z0-9_.-]{1,64}"
+_PLACEHOLDER = re.compile(rf"\{{\{{(\{{\{{ *(?:{_NAME}) *\}}\}})\}}\}}|\{{\{{ *({_NAME}) *\}}\}}")
 """Pattern of a placeholder. The first group is one with doubled braces, which stands for itself; other braces are
 text."""
 DIRECT_CALL = "direct_call"
 """Name of the instruction whose tasks make one tool call and ask no model: calls outside a conversation."""
+MAX_VARIABLES = 16
+"""Values of metadata that a system prompt may name."""
 MAX_SCHEMA = 32_768
 """Bytes that the JSON schema of an output may have."""
+MAX_ANSWER_TOKENS = 10_000_000
+"""Tokens that an answer may be given at most."""
 ToolName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
 
 
@@ -34,7 +41,8 @@ class Instruction(Contract):
     """Purpose of the instruction, for people and for programs that choose among several."""
     system_prompt: str = Field(min_length=1, max_length=65_536)
     """The system prompt. ``{{goal}}``, ``{{user_id}}`` and the other placeholders stand for the task's values;
-    ``{{{{item}}}}`` stands for the text ``{{item}}``."""
+    ``{{metadata.NAME}}`` stands for a value of the message's metadata, quoted; ``{{{{item}}}}`` stands for the text
+    ``{{item}}``."""
     tools: list[ToolName] | None = Field(default=None, max_length=256)
     """Names of the tools that the model may call; absent: all tools; empty: none."""
     model: Identifier | None = None
@@ -51,16 +59,26 @@ class Instruction(Contract):
     on_message: MessagePolicy = "steer"
     recall: bool | None = None
     """Whether a task begins with memories about its goal; absent: only if ``output`` is ``stream``."""
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    """Temperature with which the model answers; absent: that of the model's entry, else of ``LLM_TEMPERATURE``, else
+    the server's."""
+    max_tokens: int | None = Field(default=None, ge=1, le=MAX_ANSWER_TOKENS)
+    """Tokens that one answer may have; absent: as for ``temperature``, with ``LLM_MAX_TOKENS``."""
+    retry: int | None = Field(default=None, ge=1, le=100)
+    """How often the model is asked for one step, if its answers break off or are empty; absent:
+    ``PENTAD_MAX_ATTEMPTS``, and twice for empty answers."""
     share: bool = False
     """Whether memories of messages without a user are shared by the whole tenant; else only their session has them."""
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
-        unknown = sorted(self.placeholders.difference(PLACEHOLDERS))
+        if len(self.variables) > MAX_VARIABLES:
+            raise ValueError(f"system_prompt names more than {MAX_VARIABLES} values of metadata")
+        unknown = sorted(name for name in self.placeholders.difference(PLACEHOLDERS) if not name.startswith(_VARIABLE))
         if unknown:
             name = f"{{{{{unknown[0]}}}}}"
             raise ValueError(
-                f"system_prompt names {name}; there are only: {', '.join(PLACEHOLDERS)}; "
+                f"system_prompt names {name}; there are only: {', '.join(PLACEHOLDERS)}, metadata.NAME; "
                 f"where the model is to read {name} as text, write {{{{{name}}}}}"
             )
         if (self.output == "json") != (self.output_schema is not None):
@@ -69,10 +87,21 @@ class Instruction(Contract):
             raise ValueError(f"output_schema has more than {MAX_SCHEMA} bytes")
         return self
 
+    def with_output(self, schema: dict[str, Any] | None) -> Self:
+        """Return the instruction with an answer of this form; None: as it is. It recalls as it does without."""
+        if schema is None:
+            return self
+        return self.model_copy(update={"output": "json", "output_schema": schema, "recall": self.recalls})
+
     @property
     def placeholders(self) -> frozenset[str]:
         """Names of the placeholders in the system prompt."""
         return frozenset(name for _, name in _PLACEHOLDER.findall(self.system_prompt) if name)
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """Names of the values of metadata in the system prompt, as the metadata has them."""
+        return frozenset(name.removeprefix(_VARIABLE) for name in self.placeholders if name.startswith(_VARIABLE))
 
     def filled(self, values: Mapping[str, str]) -> str:
         """Return the system prompt with the placeholders replaced by ``values``; doubled braces become single ones."""

@@ -10,6 +10,7 @@ from pentad.contracts.envelope import Budget, Contract
 from pentad.contracts.events import TaskStatus, TaskUsage
 from pentad.contracts.ids import Identifier, Timestamp
 from pentad.contracts.recalls import RecallOutcome, RecallWalk
+from pentad.contracts.runs import RunCall
 
 
 class FunctionCall(Contract):
@@ -65,6 +66,11 @@ class TranscriptMeta(Contract):
     budget: Budget | None = None
     metadata: dict[str, str] | None = None
     traceparent: str | None = None
+    failed: bool | None = None
+    """Whether the result of a tool call says why the call failed; absent for all others, and for results that earlier
+    versions have kept."""
+    duration_ms: int | None = None
+    """Milliseconds that the tool call of a result took; absent where that is not known."""
 
 
 class Exclusion(Contract):
@@ -105,6 +111,8 @@ class Manifest(Contract):
     """Outcome of recalling memories for a task's first step; absent for other steps."""
     today: LocalDate | None = None
     """Day at the end of the system prompt; absent for steps of versions whose prompts had none."""
+    variables: dict[str, str] | None = None
+    """Values of metadata that the system prompt had, by their names; absent: it names none, or none was given."""
     walk: RecallWalk | None = None
     """Walk through the graph while recalling; absent if there was none and no model was asked for one."""
     tool_choice: Literal["none"] | None = None
@@ -122,6 +130,38 @@ class StepRecord(Contract):
     at: str
     finish_reason: str
     usage: TaskUsage
+    manifest: Manifest
+    duration_ms: int | None = None
+    """Milliseconds from the question to the model until its whole answer, with the time that it waited for a server;
+    absent for steps of earlier versions."""
+
+
+class TaskStep(Contract):
+    """One step of a task: its input, the answer of its model, the calls that the answer asked for, and the cost."""
+
+    step: int
+    attempt: int
+    """Attempt that led to the answer, from 1 on."""
+    at: str
+    """Time at which the step was committed: RFC 3339."""
+    duration_ms: int | None = None
+    """Milliseconds from the question to the model until its whole answer; absent for steps of earlier versions."""
+    model: str
+    """Name of the model that answered, as its server gives it; ``redriven``: a person redrove tool calls, without a
+    model."""
+    model_id: str | None = None
+    """Id in the registry of the model that answered; absent for the model that the environment names."""
+    instruction: str
+    instruction_version: str | None = None
+    finish_reason: str
+    usage: TaskUsage
+    """Tokens and dollars of this step alone."""
+    messages: list[dict[str, Any]]
+    """Messages that this step added to the prompt of the step before, in the form of the transcript, and the answer,
+    which is the last."""
+    calls: list[RunCall]
+    """Tool calls of the answer. ``result`` or ``error`` is what the model was told, or neither while the call is open;
+    ``at`` is the time at which the model made the call."""
     manifest: Manifest
 
 
@@ -148,6 +188,10 @@ class StepPrompt(Contract):
     """Whether the model could call the offered tools. ``none``: it could not call them any more; absent: it could."""
     answer_schema: dict[str, Any] | None = None
     """JSON Schema for the answer that the model's server got; absent: none."""
+    temperature: float | None = None
+    """Temperature that the instruction asks for; absent: that of the model's entry, else of the environment."""
+    max_tokens: int | None = None
+    """Tokens that the instruction gives an answer; absent: as for ``temperature``."""
     digest: str
     """Digest of the request, as in the step's manifest."""
     proved: bool
@@ -215,6 +259,10 @@ class Task(Contract):
     """Reason of the task's end, as in its ``task_end``; None before the end."""
     detail: str | None = None
     """Explanation of the reason, if there is one."""
+    completed_at: str | None = None
+    """Time at which the task ended, however it ended; None before the end."""
+    last_user_message_at: str | None = None
+    """Time at which the last user message came to the task, also one that was moved away since."""
 
 
 class UnreadableTask(Task):

@@ -44,6 +44,8 @@ class InstructionRun(Contract):
     tool_calls: list[RunCall] = Field(default_factory=list)
     usage: TaskUsage = TaskUsage()
     """Usage of the task, its earlier turns included."""
+    steps: int = 0
+    """Number of steps of the task, its earlier turns included."""
     error: RunProblem | None = None
     session_id: str
     message_id: str

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pentad.client.agent import Agent, connect
+    from pentad.client.answers import Traced
     from pentad.client.blocking import SyncAgent, connect_sync
     from pentad.client.turns import Turn
     from pentad.contracts.commands import ModelCompletion
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         ToolFailed,
         TurnFailed,
         Unreadable,
+        WrongAnswer,
     )
     from pentad.shared.errors import PentadError
     from pentad.shared.plugins.context import ToolContext
@@ -96,11 +98,13 @@ _HOMES = {
     "ToolProgress": "pentad.contracts.events",
     "ToolResultEvent": "pentad.contracts.events",
     "ToolRun": "pentad.contracts.runs",
+    "Traced": "pentad.client.answers",
     "Turn": "pentad.client.turns",
     "TurnEnd": "pentad.contracts.turns",
     "TurnFailed": "pentad.errors",
     "Unreadable": "pentad.errors",
     "action": "pentad.shared.plugins.expandable",
+    "WrongAnswer": "pentad.errors",
     "connect": "pentad.client.agent",
     "connect_sync": "pentad.client.blocking",
     "instruction": "pentad.shared.plugins.instructions",
@@ -145,10 +149,12 @@ __all__ = [
     "ToolProgress",
     "ToolResultEvent",
     "ToolRun",
+    "Traced",
     "Turn",
     "TurnEnd",
     "TurnFailed",
     "Unreadable",
+    "WrongAnswer",
     "action",
     "connect",
     "connect_sync",

@@ -69,6 +69,14 @@ class TurnFailed(ClientError):  # noqa: N818 - reads as what happened
         self.end = end
 
 
+class WrongAnswer(ClientError):  # noqa: N818 - reads as what it is
+    """The answer is not what ``output`` asks for. ``answer``: the text or data that it is."""
+
+    def __init__(self, problem: str, answer: object) -> None:
+        super().__init__(f"the answer does not fit the output: {problem}")
+        self.answer = answer
+
+
 class Busy(ClientError):  # noqa: N818 - reads as what happened
     """The system is behind and takes nothing new. ``retry_after``: seconds to wait, None when it did not say."""
 

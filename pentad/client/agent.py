@@ -4,9 +4,10 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from copy import copy
 from dataclasses import replace
-from typing import Any, Self, Unpack
+from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from pentad.client.address import address_for, with_admin_key
+from pentad.client.answers import Traced, instance_of, schema_of, trace_of
 from pentad.client.calls import Models, Tools
 from pentad.client.feed import PATIENCE_S, Feed, Notice, position
 from pentad.client.gateway import Address, Rest
@@ -16,13 +17,15 @@ from pentad.client.task_changes import INTERVAL_S, Observed, Watching, alone, of
 from pentad.client.text import said_in
 from pentad.client.turns import About, Turn, identifier, message_of, new_session, run_to_its_end
 from pentad.contracts.commands import NEW_TASK
-from pentad.contracts.events import SessionEvent
+from pentad.contracts.events import SessionEvent, TaskEnd
 from pentad.contracts.records import ShownStatus
 from pentad.contracts.runs import InstructionRun
 from pentad.contracts.tokens import DEFAULT_TTL_S, AccessToken, Right
 from pentad.contracts.turns import TurnEnd, TurnTracker
 from pentad.errors import Refused, RunFailed, TurnFailed
 from pentad.shared.command_settings import client_settings
+
+T = TypeVar("T")
 
 
 class Agent:
@@ -83,20 +86,49 @@ class Agent:
         bound._look()
         return bound
 
-    async def ask(self, text: str, **about: Unpack[About]) -> str:
+    @overload
+    async def ask(
+        self, text: str, *, output: None = None, trace: Literal[False] = False, **about: Unpack[About]
+    ) -> str: ...
+
+    @overload
+    async def ask(self, text: str, *, output: type[T], trace: Literal[False] = False, **about: Unpack[About]) -> T: ...
+
+    @overload
+    async def ask(
+        self, text: str, *, output: None = None, trace: Literal[True], **about: Unpack[About]
+    ) -> Traced[str]: ...
+
+    @overload
+    async def ask(self, text: str, *, output: type[T], trace: Literal[True], **about: Unpack[About]) -> Traced[T]: ...
+
+    async def ask(
+        self, text: str, *, output: type[Any] | None = None, trace: bool = False, **about: Unpack[About]
+    ) -> Any:
         """Say something and wait for the answer: the text of the turn's last message. Arguments as of ``send``.
 
-        Raises ``TurnFailed`` when the turn ends without an answer, and what else ``send`` raises.
+        ``output``: a pydantic model, or another type with a JSON schema: a task of its own answers, and the answer is
+        an instance. ``trace``: give the answer as the ``value`` of a `Traced`, with the steps that led to it. Raises
+        ``TurnFailed`` when the turn ends without an answer, ``WrongAnswer`` for one that is no ``output`` by a rule
+        that its schema does not tell, and what else ``send`` raises.
         """
+        if output is not None:
+            about["output_schema"] = schema_of(output)
         turn = self.turn(text, **await self._placed(about))
-        answer = ""
+        answer, last_step = "", None
         async with aclosing(turn.__aiter__()) as received:
             async for one in received:
                 answer = said_in(one.event, turn.task_id) or answer
+                if isinstance(one.event, TaskEnd):
+                    last_step = one.event.steps
         end = turn.end or TurnEnd("error", "the turn did not end")
-        if not end.ok:
+        if not end.ok or (output is not None and end.outcome != "completed"):
             raise TurnFailed(end)
-        return answer
+        value = answer if output is None else instance_of(output, answer, is_json=True)
+        if not trace:
+            return value
+        steps = await trace_of(self.inspection, turn.task_id, turn.message_id, last_step)
+        return Traced(value, turn.session_id, turn.task_id, steps)
 
     async def send(self, text: str, **about: Unpack[About]) -> AsyncGenerator[SessionEvent, None]:
         """Say something and follow the events of its turn to their end, across lost connections, each event once.
@@ -137,16 +169,26 @@ class Agent:
         task = await self.inspection.task(identifier("task_id", task_id))
         return {**about, "session_id": task.session_id}
 
-    async def run(self, instruction: str, text: str, **about: Any) -> Any:
+    async def run(
+        self, instruction: str, text: str, *, output: type[Any] | None = None, trace: bool = False, **about: Any
+    ) -> Any:
         """Run an instruction: the data of a ``json`` one, else the text of its answer. ``about``: as for ``execute``.
 
-        Raises ``RunFailed`` when it did not complete, and ``ClientError``. To see its events as they come, ``send``
-        with ``instruction``.
+        ``output``: a pydantic model, or another type with a JSON schema, in place of the instruction's own: the answer
+        is an instance. ``trace``: give the answer as the ``value`` of a `Traced`, with the steps that led to it. Raises
+        ``RunFailed`` when it did not complete, ``WrongAnswer`` as ``ask`` does, and ``ClientError``. To see its events
+        as they come, ``send`` with ``instruction``.
         """
+        if output is not None:
+            about["output_schema"] = schema_of(output)
         found = await self.execute(instruction, text, **about)
         if found.error is not None or found.status != "completed":
             raise RunFailed(found)
-        return found.value
+        value = found.value if output is None else instance_of(output, found.value, is_json=False)
+        if not trace:
+            return value
+        steps = await trace_of(self.inspection, found.task_id, found.message_id, found.steps or None)
+        return Traced(value, found.session_id, found.task_id, steps)
 
     async def execute(
         self,
@@ -159,17 +201,20 @@ class Agent:
         metadata: Mapping[str, str] | None = None,
         deadline: str | None = None,
         budget: Mapping[str, Any] | None = None,
+        output_schema: Mapping[str, Any] | None = None,
     ) -> InstructionRun:
         """Run an instruction to its end and tell all of it, a failed one too: the answer, the tool calls, the costs.
 
         Each run is in a session of its own unless one is named. Lost connections are made again, and it still runs
-        once. ``deadline`` is a time (RFC 3339), ``budget`` has ``tokens usd steps``. Raises ``NotFound`` for an
-        instruction that is not there, and ``ClientError``.
+        once. ``deadline`` is a time (RFC 3339), ``budget`` has ``tokens usd steps``, ``output_schema`` is
+        the JSON schema of the answer in place of the instruction's. Raises ``NotFound`` for an instruction that is not
+        there, and ``ClientError``.
         """
         named: About = {"session_id": session_id or new_session(), "user_id": user_id or self.user_id}
-        more: About = {"metadata": metadata, "deadline": deadline, "budget": budget}
+        more: About = {"metadata": metadata, "deadline": deadline, "budget": budget, "output_schema": output_schema}
         body = message_of(text, {"message_id": message_id, **named, **more})
-        body = {"input": body.pop("content"), **{name: value for name, value in body.items() if name != "type"}}
+        told = {name: value for name, value in body.items() if name not in ("type", "content", "task_id")}
+        body = {"input": body["content"], **told}
         return await run_to_its_end(self._rest, instruction, body, patience_s=self._patience_s)
 
     async def token(

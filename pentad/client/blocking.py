@@ -4,9 +4,10 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Iterator
 from contextlib import suppress
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from pentad.client.agent import Agent, connect
+from pentad.client.answers import Traced
 from pentad.client.task_changes import Observed
 from pentad.client.turns import About
 from pentad.contracts.events import SessionEvent
@@ -121,9 +122,22 @@ class SyncAgent:
         """Return a blocking agent for one session, as ``Agent.session`` does."""
         return SyncAgent(self._agent.session(session_id, user_id), self._loop)
 
-    def ask(self, text: str, **about: Unpack[About]) -> str:
-        """Send a message and return the turn's end, as ``Agent.ask`` does."""
-        return self._loop.wait(self._agent.ask(text, **about))
+    @overload
+    def ask(self, text: str, *, output: None = None, trace: Literal[False] = False, **about: Unpack[About]) -> str: ...
+
+    @overload
+    def ask(self, text: str, *, output: type[T], trace: Literal[False] = False, **about: Unpack[About]) -> T: ...
+
+    @overload
+    def ask(self, text: str, *, output: None = None, trace: Literal[True], **about: Unpack[About]) -> Traced[str]: ...
+
+    @overload
+    def ask(self, text: str, *, output: type[T], trace: Literal[True], **about: Unpack[About]) -> Traced[T]: ...
+
+    def ask(self, text: str, *, output: type[Any] | None = None, trace: bool = False, **about: Unpack[About]) -> Any:
+        """Send a message and return the answer, as ``Agent.ask`` does."""
+        ask: Any = self._agent.ask
+        return self._loop.wait(ask(text, output=output, trace=trace, **about))
 
     def send(self, text: str, **about: Unpack[About]) -> Iterator[SessionEvent]:
         """Send a message and iterate over the turn's events, as ``Agent.send`` does."""

@@ -17,7 +17,7 @@ from pentad.contracts.memories import (
     OpenedAnchor,
     RecalledMemories,
 )
-from pentad.contracts.records import ShownStatus, StepPrompt, Task, UnreadableTask
+from pentad.contracts.records import ShownStatus, StepPrompt, Task, TaskStep, UnreadableTask
 from pentad.errors import Refused
 
 PAGE_LIMIT = 100
@@ -73,6 +73,15 @@ class Inspection:
     async def transcript(self, task_id: str) -> Transcript:
         """A task's messages. Raises ``NotFound``."""
         return Transcript.model_validate(await self._rest.call("GET", path_of("tasks", task_id, "transcript")))
+
+    async def steps(self, task_id: str, limit: int | None = PAGE_LIMIT) -> list[TaskStep]:
+        """Return the steps of a task, the first one first, at most ``limit`` (None: all of them).
+
+        Each has what it added to the prompt, its answer, its tool calls with their results, times, cost, and its
+        manifest. Archived tasks answer from their record. Raises ``NotFound``, or its kind ``Unreadable``.
+        """
+        found = self._rest.pages(path_of("tasks", task_id, "steps"), limit)
+        return [TaskStep.model_validate(item) async for item in found]
 
     async def prompt(self, task_id: str, step: int) -> StepPrompt:
         """Return the request of a step to its model, rebuilt and proved by its digest. Raises ``NotFound``."""
@@ -282,6 +291,13 @@ class Management:
         Raises ``Conflict`` when it has ended.
         """
         await self._rest.call("POST", path_of("tasks", task_id, "resume"))
+
+    async def complete_task(self, task_id: str) -> None:
+        """Say that a task that waits for a person is done: it ends as completed, without another answer.
+
+        Raises ``Conflict`` when it does not wait, or has ended.
+        """
+        await self._rest.call("POST", path_of("tasks", task_id, "complete"))
 
     async def archive_task(self, task_id: str) -> None:
         """Archive a task that has ended, without its grace time. Raises ``Conflict`` when it has not ended."""

@@ -11,7 +11,7 @@ from pentad.client.feed import PATIENCE_S, Feed, Received, backoff
 from pentad.client.gateway import Rest
 from pentad.client.inspection import Inspection, path_of
 from pentad.client.text import TurnText
-from pentad.contracts.commands import MAX_CONTENT
+from pentad.contracts.commands import MAX_CONTENT, NEW_TASK
 from pentad.contracts.events import SessionEvent, Snapshot
 from pentad.contracts.ids import may_be, rule_of
 from pentad.contracts.runs import InstructionRun
@@ -32,12 +32,14 @@ class About(TypedDict, total=False):
     """RFC 3339."""
     budget: Mapping[str, Any] | None
     """``tokens usd steps``: what the turn may use."""
+    output_schema: Mapping[str, Any] | None
+    """JSON schema of the answer: one JSON value that fits, from a task of its own."""
     cancels: bool
     """To leave the turn before its end cancels what it runs."""
 
 
 _NAMES = ("message_id", "session_id", "task_id", "user_id", "instruction")
-_BOUNDS = ("metadata", "deadline", "budget")
+_BOUNDS = ("metadata", "deadline", "budget", "output_schema")
 _CANCEL_S = 5.0
 """How long a turn that is left may take to find its task and cancel it."""
 Cancel = Callable[[str], Awaitable[None]]
@@ -199,6 +201,8 @@ def message_of(text: str, about: About) -> dict[str, Any]:
     for name in _NAMES:
         if name in message:
             identifier(name, message[name])
+    if "output_schema" in message and message.setdefault("task_id", NEW_TASK) != NEW_TASK:
+        raise Refused("an answer of a form of its own needs a task of its own: leave task_id out")
     return message
 
 

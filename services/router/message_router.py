@@ -1,6 +1,7 @@
 """Reads what the decision about a message depends on, lets the pure rules decide, and writes the commit."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.ids import shard_in, task_id
@@ -106,6 +107,7 @@ class MessageRouter:
             archived=archived,
             damaged=damaged,
             instructions=await self._book.known(message.instruction),
+            wrong_output=_problem_of(message.output_schema),
             now=now,
             grace_ms=self._grace_ms,
             weighed=self._settings.pentad_route == "auto",
@@ -181,3 +183,16 @@ class MessageRouter:
                 if m.get("role") in ("user", "assistant") and m.get("content") and m.get("origin") != "recalled"
             ]
         )
+
+
+def _problem_of(schema: Mapping[str, Any] | None) -> str:
+    """Return why this cannot be the schema of an answer; '' if it can. A schema whose check may take long is passed."""
+    if schema is None:
+        return ""
+    from pentad.shared.instructions.output import Output
+
+    try:
+        Output(schema)
+    except ValueError as error:
+        return str(error)
+    return ""

@@ -58,10 +58,14 @@ class Asked:
     today: LocalDate
     """The day that the system message ends with."""
     step: int
+    asked_at: int
+    """Time of the question, in ms of the server's clock."""
     may_call: bool = True
     """Whether the turn may still call tools."""
     told_schema: bool = False
     """Whether the model's server is told the schema of the answer."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Values of metadata in the system message."""
     recall: Recall | None = None
     """Result of the initial recall, where this is the task's first question."""
 
@@ -120,6 +124,8 @@ def write_answer(
     _keep_record(writer, answer, asked, manifest)
     fields: dict[str, Any] = {"step": asked.step, "attempt": 0, "fails": 0, "retry_since": 0, "status": "active"}
     fields |= {"digest": manifest.digest, "covered": manifest.messages[1]}
+    if asked.variables != writer.task.variables:
+        fields |= {"variables": to_json(asked.variables)}
     if isinstance(following, AskAgain):
         fields |= {"repairs": writer.repairs + 1}
         _ask_again(writer, following)
@@ -163,6 +169,7 @@ def _manifest(task: TaskHeader, answer: ModelAnswer, asked: Asked, since: Sequen
         recall=recall.outcome if recall is not None else None,
         walk=recall.walk if recall is not None else None,
         today=asked.today,
+        variables=dict(asked.variables) or None,
         tool_choice=None if asked.may_call or toolbox.json is None else "none",
         told_schema=asked.told_schema or None,
         digest=chain(task.digest, since, asked.system, toolbox.digest, answer.model),
@@ -202,6 +209,7 @@ def _keep_record(writer: StepWriter, answer: ModelAnswer, asked: Asked, manifest
         finish_reason=answer.finish_reason,
         usage=writer.spent.usage,
         manifest=manifest,
+        duration_ms=max(0, writer.clock() - asked.asked_at),
     )
     writer.commit.push(writer.keys.steps, record.to_json())
 

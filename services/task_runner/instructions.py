@@ -1,6 +1,7 @@
 """The instruction that a task runs: the version that was current when it was opened, kept with the task."""
 
 from collections import OrderedDict
+from collections.abc import Mapping
 
 from pentad.contracts.dates import LocalDate
 from pentad.contracts.ids import rfc3339
@@ -30,24 +31,27 @@ class Chosen:
     """Schema that the model's server is told, as JSON; None when it is told nothing."""
     fixed: str | None = None
     """The system prompt without the date, where it is the same for every task."""
+    variables: frozenset[str] = frozenset()
+    """Names of the values of metadata that the system prompt has."""
 
-    def system(self, task: TaskHeader, today: LocalDate) -> bytes:
-        """The system message for this task. It is the same in each of its steps of a day, and changes at its end."""
+    def system(self, task: TaskHeader, today: LocalDate, variables: Mapping[str, str]) -> bytes:
+        """The system message for this task. It is the same in each of its steps of a day, and changes at its end, and
+        when a message gives one of the ``variables`` another value."""
         if self.fixed is not None:
             return encoded_system(self.fixed, today)
-        return system_message(self.instruction, values_of(task), today)
+        return system_message(self.instruction, values_of(task, variables), today)
 
 
 def choose(instruction: Instruction, version: str) -> Chosen:
     """An instruction, ready to be used. Raises ``WrongSchema``."""
     schema = instruction.output_schema
     output = Output(schema) if schema is not None else None
-    return Chosen(instruction, version, output, server_schema(schema), fixed_prompt(instruction))
+    return Chosen(instruction, version, output, server_schema(schema), fixed_prompt(instruction), instruction.variables)
 
 
-def values_of(task: TaskHeader) -> PromptValues:
+def values_of(task: TaskHeader, variables: Mapping[str, str]) -> PromptValues:
     """The values of this task that a system prompt may name."""
-    return PromptValues(task.goal, task.session, rfc3339(task.created), task.tenant, task.user)
+    return PromptValues(task.goal, task.session, rfc3339(task.created), task.tenant, task.user, variables)
 
 
 class TaskInstructions:

@@ -101,14 +101,14 @@ class ModelCalls:
     async def _ask(self, command: ModelCallCommand, pieces: "_Pieces", left_s: float) -> ModelAnswer | ModelFailed:
         """Return the model's answer. Where it has no place free, the call waits in line."""
         until = monotonic() + left_s
-        parameters = {"temperature": command.temperature, "max_tokens": command.max_tokens}
         while True:
             request = ChatRequest(
                 messages=[to_json(message) for message in command.messages],
                 tools=to_json(command.tools) if command.tools else None,
                 timeout_s=max(1.0, until - monotonic()),
                 caller=command.request_id,
-                parameters={name: to_json(value) for name, value in parameters.items() if value is not None},
+                temperature=command.temperature,
+                max_tokens=command.max_tokens,
                 teaches=False,
             )
             answer = await self._models.ask(command.model, request, pieces.add)

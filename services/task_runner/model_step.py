@@ -27,7 +27,13 @@ from pentad.services.task_runner.domain.after_answer import (
 )
 from pentad.services.task_runner.domain.own_tools import offered
 from pentad.services.task_runner.domain.plan import AskModel, CallAgain, Closed, mail_of_this_turn
-from pentad.services.task_runner.domain.retry import Retry, RetryReason, after_model_error, too_long_to_wait
+from pentad.services.task_runner.domain.retry import (
+    Retry,
+    RetryLimits,
+    RetryReason,
+    after_model_error,
+    too_long_to_wait,
+)
 from pentad.services.task_runner.domain.strategy import (
     AskTheModel,
     Effect,
@@ -49,6 +55,7 @@ from pentad.shared.actors.leases import Held, StoppedWorkError
 from pentad.shared.event_loop import LARGE_VALUE, turn_after
 from pentad.shared.events.ephemeral import EphemeralEvents
 from pentad.shared.instructions.schema_check import WrongOutput
+from pentad.shared.instructions.variables import bounded_variables
 from pentad.shared.json_schema import WrongSchema
 from pentad.shared.kinds import USER
 from pentad.shared.memory.task_recall import Recall
@@ -68,6 +75,8 @@ from pentad.shared.store.store import guarded
 log = logging.getLogger(__name__)
 
 _TOOLBOXES = 256
+_MAX_NAME_CHARS = 64
+"""Characters of a tool's name in the log: a model may make up any."""
 _NO_ANSWER = ModelAnswer("", "", (), "stop", Usage(0, 0), "nobody")
 """Stands for an answer where a strategy goes on without asking a model."""
 StepOutcome = Literal["committed", "overtaken", "interrupted", "failed", "lost"]
@@ -130,7 +139,7 @@ class ModelSteps:
             return "lost" if held.interrupted == "lost" else "interrupted"
         if isinstance(answer, ModelFailed):
             asking.deltas.stop()
-            return "failed" if await self._without_answer(step, closed, answer) else "overtaken"
+            return "failed" if await self._without_answer(asking, closed, answer) else "overtaken"
         effect = await _after(asking, answer)
         return await self._effect(asking, closed, answer, effect, redriven=isinstance(planned, CallAgain))
 
@@ -146,7 +155,7 @@ class ModelSteps:
         """Commit what the strategy wants after this answer."""
         if isinstance(effect, NothingSaid):
             asking.deltas.stop()
-            again = await self._model_again(asking.step, closed, "silent", effect.problem, said=answer)
+            again = await self._model_again(asking, closed, "silent", effect.problem, said=answer)
             return "failed" if again else "overtaken"
         if isinstance(effect, KeepNothing):
             return await self._cost_alone(asking, answer)
@@ -165,7 +174,9 @@ class ModelSteps:
         writer.use_redrives()
         toolbox = await self._offer(chosen, writer.reads_results)
         most, today = self._steps.settings.pentad_calls_per_step, self._today(step)
-        system = chosen.system(step.task, today)
+        given = [step.task.variables, *step.arrived.metadata]
+        variables = bounded_variables(chosen.variables, given) if chosen.variables else {}
+        system = chosen.system(step.task, today, variables)
         rounds = chosen.instruction.tool_rounds
         may_call = rounds is None or writer.turn.steps - writer.repairs < rounds
         asked = Asked(
@@ -175,7 +186,9 @@ class ModelSteps:
             step.transcript.messages,
             today,
             step.task.step + 1,
+            writer.clock(),
             may_call,
+            variables=variables,
             told_schema=chosen.schema is not None and _is_answer_due(toolbox, step, may_call),
             recall=recall,
         )
@@ -204,6 +217,8 @@ class ModelSteps:
             answer_schema=asked.chosen.schema if asked.told_schema else None,
             cut=step.task.fails,
             caller=step.keys.actor,
+            temperature=asked.chosen.instruction.temperature,
+            max_tokens=asked.chosen.instruction.max_tokens,
             on_cut=asking.cut.append if asking.heeds_messages else None,
         )
         return self._models.ask(asked.chosen.instruction.model, request, asking.deltas.add)
@@ -214,6 +229,7 @@ class ModelSteps:
         """Commit the step."""
         step, writer = asking.step, asking.writer
         asking.deltas.finish(writer.commit)
+        _log_iteration(asking, answer)
         calls = write_answer(writer, answer, following, asking.asked, redriven=redriven)
         await turn_after(len(answer.text))  # before as much is sent to Redis
         outcome = await self._steps.commit(writer, step)
@@ -272,17 +288,17 @@ class ModelSteps:
         maxlen, ttl_s = s.pentad_events_maxlen, s.pentad_events_ttl_s
         return EphemeralEvents(self._steps.actors.store, writer.session, maxlen, ttl_s, may_write)
 
-    async def _without_answer(self, step: Step, closed: Sequence[Closed], error: ModelFailed) -> bool:
+    async def _without_answer(self, asking: ModelQuestion, closed: Sequence[Closed], error: ModelFailed) -> bool:
         if isinstance(error, ModelUnavailable):
             reason: RetryReason = "busy" if isinstance(error, ModelBusy) else "unavailable"
-            return await self._model_again(step, closed, reason, str(error), error.retry_after, error.stated_s)
+            return await self._model_again(asking, closed, reason, str(error), error.retry_after, error.stated_s)
         if isinstance(error, ModelCutOff):
-            return await self._model_again(step, closed, "cut_off", str(error))
-        return await self._failed(step, closed, ErrorCode.MODEL_ERROR, str(error))
+            return await self._model_again(asking, closed, "cut_off", str(error))
+        return await self._failed(asking.step, closed, ErrorCode.MODEL_ERROR, str(error))
 
     async def _model_again(
         self,
-        step: Step,
+        asking: ModelQuestion,
         closed: Sequence[Closed],
         reason: RetryReason,
         why: str,
@@ -295,8 +311,9 @@ class ModelSteps:
         ``stated_s``: seconds for which its server asks to be left alone; ``said``: its answer, when there is one that
         says nothing.
         """
+        step, retry = asking.step, asking.asked.chosen.instruction.retry
         task = replace(step.task, retry_since=step.task.retry_since or step.taken.lease.now)
-        limits = self._steps.settings.pentad_max_attempts, self._steps.limits.step_timeout_ms
+        limits = RetryLimits.of(retry, self._steps.settings.pentad_max_attempts, self._steps.limits.step_timeout_ms)
         now = await guarded("clock", self._steps.actors.store.clock)
         if (problem := too_long_to_wait(task, stated_s, now, self._steps.limits.step_timeout_ms)) is not None:
             return await self._failed(step, closed, ErrorCode.MODEL_ERROR, f"{problem}; {why}")
@@ -326,6 +343,27 @@ class ModelSteps:
             return False
         log.warning("%s has failed: %s: %s", step.keys.actor, code.value, text)
         return True
+
+
+def _log_iteration(asking: ModelQuestion, answer: ModelAnswer) -> None:
+    """Tell a step in the log, for whoever looks for why a task goes on or stops. What was said stays out of it."""
+    if not log.isEnabledFor(logging.DEBUG):
+        return
+    asked, used = asking.asked, answer.usage
+    log.debug(
+        "%s: step %d, attempt %d, iteration %d of the turn: %s stopped with %r after %d ms; "
+        "tokens: %d in, %d out; calls: %s",
+        asking.step.keys.actor,
+        asked.step,
+        asking.writer.attempt,
+        asking.writer.turn.steps + 1,
+        answer.model,
+        answer.finish_reason,
+        max(0, asking.writer.clock() - asked.asked_at),
+        used.input_tokens,
+        used.output_tokens,
+        ", ".join(call.name[:_MAX_NAME_CHARS] for call in answer.tool_calls) or "none",
+    )
 
 
 def _ask_later(writer: StepWriter, again: Retry, why: str) -> None:

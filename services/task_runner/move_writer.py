@@ -4,6 +4,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from pydantic_core import to_json
+
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.envelope import Budget
 from pentad.contracts.errors import ErrorCode
@@ -21,6 +23,7 @@ from pentad.shared.actors.mail import MoveMail, SessionMessage, UserMail
 from pentad.shared.actors.session_header import answer_field, digest_field, fields_of_task, recent_field
 from pentad.shared.actors.sessions import as_session_context
 from pentad.shared.immutable import immutable
+from pentad.shared.instructions.variables import bounded_variables
 from pentad.shared.keys import TaskKeys, load
 
 _NAMED = 100
@@ -175,6 +178,8 @@ class MoveWriter:
     def settle(self, fate: Fate, rest: RemainingTranscript, message_id: str) -> None:
         """Write how the first task continues. ``message_id``: the message that leaves."""
         header = self._keys.header
+        if self._task.variables:  # whichever message leaves: what it alone has given goes with it
+            self._commit.set(header, variables=to_json(bounded_variables(self._task.variables, rest.given)))
         if self._task.correlation == message_id:
             self._give_turn_back(fate, rest)
         if fate in ("goes_on", "asks"):

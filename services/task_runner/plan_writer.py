@@ -89,11 +89,15 @@ def _pause(writer: StepWriter, plan: Pause, materials: Materials) -> None:
 
 
 def _end(writer: StepWriter, plan: End, materials: Materials) -> None:
-    """The task ends without an answer."""
+    """The task ends without an answer. Where it would go on with a message that comes in time, its calls are closed."""
     writer.append_mail(plan.closed, materials.results)
     if plan.status == "cancelled":
         writer.use_redrives()
-    writer.set_header()
+    if plan.mode == "complete":
+        writer.set_header(open="")
+        writer.commit.finish()
+    else:
+        writer.set_header()
     writer.end(plan.status, plan.mode, plan.reason, plan.detail)
 
 

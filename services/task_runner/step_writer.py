@@ -1,6 +1,6 @@
 """The writer of one handling: primitives of which plans and answers become a commit. It decides nothing."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -176,15 +176,15 @@ class StepWriter:
         ``closed``: open calls that are given up; ``results``: those that have come; ``shared``: what
         is said here without a user is remembered for the whole tenant.
         """
-        self._close_calls(closed)
-        given_up = {each.call.id: each.outcome.for_model for each in closed}
+        given_up = self._close_calls(closed)
         for call in self.task.open:
             result = self.arrived.results.get(call.id)
             if result is not None:
                 text = self._text_of(call.id, result, results[call.id])
+                self._append_result(call, text, ok=result.ok, duration_ms=result.duration_ms)
             else:
-                text = given_up.get(call.id) or self._result_made_here(call)
-            self.append(tool_result(call.id, text), origin="recalled" if call.tool in RECALLING_TOOLS else None)
+                outcome = given_up.get(call.id) or self._result_made_here(call)
+                self._append_result(call, outcome.for_model, ok=outcome.ok, duration_ms=outcome.duration_ms)
         self._append_messages(self.arrived.ended, self.arrived.ended_number, shared=shared)
         self._append_messages(self.arrived.users, self.arrived.user_number, shared=shared)
         self.commit.unmail(self.arrived.result_numbers)
@@ -201,25 +201,32 @@ class StepWriter:
         self.commit.unmail(self.arrived.redrive_numbers)
         self._redrives_left = False
 
-    def _close_calls(self, closed: Sequence[Closed]) -> None:
-        """Give up open calls, unless a result has just come: whoever runs them finds them closed."""
+    def _append_result(self, call: OpenCall, text: str, *, ok: bool, duration_ms: int | None) -> None:
+        origin = "recalled" if call.tool in RECALLING_TOOLS else None
+        self.append(tool_result(call.id, text), origin=origin, failed=None if ok else True, duration_ms=duration_ms)
+
+    def _close_calls(self, closed: Sequence[Closed]) -> Mapping[str, ToolOutcome]:
+        """Give up open calls, unless a result has just come: whoever runs them finds them closed. Return their
+        outcomes."""
         if closed:
             self.commit.expect_no_new_result()
+        outcomes: dict[str, ToolOutcome] = {}
         for each in closed:
             self.commit.unset(self.keys.calls, each.call.id)
-            outcome = replace(each.outcome, duration_ms=self._since_asked(each.call))
+            outcome = outcomes[each.call.id] = replace(each.outcome, duration_ms=self._since_asked(each.call))
             self.emit_result(each.call.id, each.call.tool, outcome)
+        return outcomes
 
     def _since_asked(self, call: OpenCall) -> int:
         """How long a call was open that is given up, in ms: nobody else knows how long it ran."""
         return max(0, self.clock() - self.task.asked_at) if self.task.asked_at and call.queue else 0
 
-    def _result_made_here(self, call: OpenCall) -> str:
-        """Return the result of an `ask_user` or `complete_task` call, which the task-runner answers itself."""
+    def _result_made_here(self, call: OpenCall) -> ToolOutcome:
+        """Return the outcome of an `ask_user` or `complete_task` call, which the task-runner answers itself."""
         done = GOES_ON if self.arrived.asks else COMPLETED
         outcome = ToolOutcome("ok", ANSWERED if asks_person(call) else done)
         self.emit_result(call.id, call.tool, outcome)
-        return outcome.for_model
+        return outcome
 
     def _append_messages(self, messages: Sequence[UserMail], number: int, *, shared: bool = False) -> None:
         """Append users' messages; they wait no more. ``number``: of the last of them."""

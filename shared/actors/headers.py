@@ -101,6 +101,10 @@ class TaskHeader:
     traceparent: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """Metadata that the producer of the last user message has sent along."""
+    said_at: int = 0
+    """Time at which the last user message came to the task."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Values of metadata that the task's instruction names, as the newest message with each has given them."""
     turn_at: int = 0
     """The time at which the turn's user message entered the inbound stream."""
     asked_at: int = 0
@@ -185,12 +189,14 @@ class TaskHeader:
             waiting_for=waiting,
             reason=(self.reason or None) if self.ended else None,
             detail=(self.detail or None) if self.ended else None,
+            completed_at=rfc3339(self.ended_at) if self.ended and self.ended_at else None,
+            last_user_message_at=rfc3339(self.said_at) if self.said_at else None,
         )
 
 
 _INTEGERS = (
     "created updated ended_at step turn_steps turn_tokens input_tokens output_tokens "
-    "deadline turn_at asked_at waiting_at ended_mail retry_since fails repairs unanswered log_length covered "
+    "deadline said_at turn_at asked_at waiting_at ended_mail retry_since fails repairs unanswered log_length covered "
     "paused_mail parked archive_of queues reads_results"
 )
 _FLOATS = "turn_usd usd"
@@ -293,6 +299,8 @@ def _task_header(found: dict[str, Any], raw: dict[str, bytes]) -> TaskHeader:
         found["budget"] = Budget.model_validate_json(raw["budget"])
     if raw.get("metadata"):
         found["metadata"] = _METADATA.validate_json(raw["metadata"])
+    if raw.get("variables"):
+        found["variables"] = _METADATA.validate_json(raw["variables"])
     if raw.get("open"):
         found["open"] = calls = tuple(OpenCall(*call) for call in from_json(raw["open"]))
         if any(call.target not in _TARGETS for call in calls):

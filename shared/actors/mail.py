@@ -47,11 +47,14 @@ class ResultMail(Contract):
     ok: bool
     ref: str | None = None
     """Set when the content is kept aside in the task's `big` hash under this name."""
+    duration_ms: int | None = None
+    """Milliseconds that the call took; None if it did not run to its end."""
 
     @classmethod
     def of(cls, call: str, outcome: ToolOutcome, ref: str | None = None) -> "ResultMail":
         """The mail that tells a task of a call's outcome. ``ref``: what the model is told is kept aside under it."""
-        return cls(tool_call_id=call, content="" if ref else outcome.for_model, ok=outcome.ok, ref=ref)
+        content = "" if ref else outcome.for_model
+        return cls(tool_call_id=call, content=content, ok=outcome.ok, ref=ref, duration_ms=outcome.duration_ms)
 
 
 class MoveMail(Contract):

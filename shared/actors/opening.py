@@ -1,7 +1,7 @@
 """How a task begins and begins again, and how a message comes to it: the same for who routes and for who moves."""
 
 from pentad.contracts.commands import InboundMessage
-from pentad.contracts.ids import encoded_id
+from pentad.contracts.ids import encoded_id, milliseconds
 from pentad.contracts.instructions import Instruction
 from pentad.shared.actors.commit import Commit
 from pentad.shared.actors.mail import SessionMessage, UserMail
@@ -38,7 +38,7 @@ def begin(
         instruction=runs,
     )
     if instruction is not None:
-        keep_instruction(commit, task, instruction)
+        keep_instruction(commit, task, instruction.with_output(message.output_schema))
     commit.stamp(task.header, "updated")
     commit.begin(task, SessionKeys(task.shard, task.tenant, session), message.user_id)
     commit.expire(task_index(task.shard, task.tenant), ttl_s)
@@ -63,8 +63,9 @@ def reopen(commit: Commit, task: TaskKeys) -> None:
 def hand_over(
     commit: Commit, session: SessionKeys, task: TaskKeys, mail: UserMail, ttl_s: int, *, reopened: bool
 ) -> None:
-    """A message comes to a task, and into its session's last turns; its deadline is the task's from now on."""
+    """A message comes to a task, and into its session's last turns; the task has its time and deadline from now on."""
     message = mail.message
+    commit.set(task.header, said_at=milliseconds(mail.at))
     if deadline := message.due:
         commit.set(task.header, deadline=deadline)
         commit.due(task, "deadline", deadline)

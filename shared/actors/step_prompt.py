@@ -4,7 +4,7 @@ Each digest is chained on that of the step before, as prompts are: each begins a
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -53,7 +53,7 @@ def rebuild(record: TaskRecord, step: int) -> StepPrompt | None:
         if end > len(chat):
             raise DamagedError(f"task {record.task.task_id} has lost messages: step {kept.step} had {end}")
         instruction = _instruction(record, manifest.instruction_version)
-        system = system_message(instruction, _values(record, chat[:end]), manifest.today)
+        system = system_message(instruction, _values(record, chat[:end], manifest.variables or {}), manifest.today)
         digest, covered = chain(digest, chat[covered:end], system, manifest.tools, manifest.model), end
         if kept.step == step:
             asked = [system, *prompt_of(chat[:end], replacements_in(chat[:end]))]
@@ -77,12 +77,14 @@ def _shown(
         tools=_material(record, tools_kept_under(manifest.tools)) if manifest.tools else None,
         tool_choice=manifest.tool_choice,
         answer_schema=instruction.output_schema if manifest.told_schema else None,
+        temperature=instruction.temperature,
+        max_tokens=instruction.max_tokens,
         digest=manifest.digest,
         proved=digest == manifest.digest,
     )
 
 
-def _values(record: TaskRecord, messages: Sequence[bytes]) -> PromptValues:
+def _values(record: TaskRecord, messages: Sequence[bytes], variables: Mapping[str, str]) -> PromptValues:
     """Return the values that the system prompt could name at that step.
 
     The goal is the first message that the step had of its task: another one after the first was moved away.
@@ -95,7 +97,7 @@ def _values(record: TaskRecord, messages: Sequence[bytes]) -> PromptValues:
         if message.get("role") == "user" and message.get("origin") is None and n not in gone
     )
     goal = next((goal_of(text) for text in said), task.goal)
-    return PromptValues(goal, task.session_id, task.created_at, record.tenant_id, task.user_id or "")
+    return PromptValues(goal, task.session_id, task.created_at, record.tenant_id, task.user_id or "", variables)
 
 
 def _instruction(record: TaskRecord, version: str | None) -> Instruction:

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from pydantic_core import to_json
 
-from pentad.contracts.instructions import PLACEHOLDERS, Instruction
+from pentad.contracts.instructions import Instruction
 from pentad.contracts.plain_json import read_json
 from pentad.shared import metrics
 from pentad.shared.instructions.output import Output, server_schema, with_schema
@@ -15,8 +15,6 @@ from pentad.shared.models.model_pool import ModelPool
 from pentad.shared.models.ports import ChatRequest, ModelFailed, Usage
 
 _MAX_ANSWER_BYTES = 131_072
-_NO_TASK = {name: f"{{{{{name}}}}}" for name in PLACEHOLDERS}
-"""Values of a task that stay as they are written, because no task asks."""
 
 T = TypeVar("T")
 
@@ -47,12 +45,21 @@ async def ask_json(
         output = Output(instruction.output_schema or {})
     except WrongSchema as error:
         raise UnusableAnswerError(str(error)) from None
-    prompt, told = instruction.filled(_NO_TASK), server_schema(instruction.output_schema)
+    unfilled = {name: f"{{{{{name}}}}}" for name in instruction.placeholders}  # no task asks, so they stay as they are
+    prompt, told = instruction.filled(unfilled), server_schema(instruction.output_schema)
     lines = [_line("system", with_schema(prompt, instruction.output_schema))]
     lines.append(_line("user", question))
     problem = ""
     for _ in range(1 + instruction.repairs):
-        request = ChatRequest(lines, None, patience_s, caller=caller, answer_schema=told)
+        request = ChatRequest(
+            lines,
+            None,
+            patience_s,
+            caller=caller,
+            answer_schema=told,
+            temperature=instruction.temperature,
+            max_tokens=instruction.max_tokens,
+        )
         answer = await pool.ask(instruction.model, request, lambda kind, text: None)
         if isinstance(answer, ModelFailed):
             raise answer.with_traceback(None)

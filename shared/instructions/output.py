@@ -34,6 +34,11 @@ class Output:
         if self._check is None:
             check_in_process(self._schema, None)
 
+    async def prove_off_loop(self) -> None:
+        """Do as `prove` does, without holding the event loop. Raises ``OutageError``, too."""
+        if self._check is None:
+            await check_off_loop(self._schema, None)
+
     async def read(self, text: str) -> str:
         """Return the one JSON value in the answer that fits, written anew; prose and fences around it are left out.
 

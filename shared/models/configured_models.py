@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from pentad.contracts.models import ModelEntry
 from pentad.shared.addresses import shown_place
@@ -54,8 +55,14 @@ def configured_models(settings: Settings) -> ConfiguredModels:
 def environment_chat(settings: Settings) -> ChatModel:
     """Make the client of the environment's chat model. Raises ``SettingsError``."""
     key = settings.llm_api_key.get_secret_value() if settings.llm_api_key else None
-    tags = settings.llm_think_tags
-    return make_chat_model(settings.llm_model_id, key, settings.llm_base_url, think_tags=tags)
+    tags, parameters = settings.llm_think_tags, environment_parameters(settings)
+    return make_chat_model(settings.llm_model_id, key, settings.llm_base_url, think_tags=tags, parameters=parameters)
+
+
+def environment_parameters(settings: Settings) -> dict[str, Any]:
+    """Return the parameters that the environment gives to chat models whose entries do not set them."""
+    given = {"temperature": settings.llm_temperature, "max_tokens": settings.llm_max_tokens}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def environment_embedding(settings: Settings) -> EmbeddingModel:
@@ -77,6 +84,7 @@ def _chat(settings: Settings) -> ModelEntry:
         protocol="offline" if place is None else "openai",
         endpoint=place,
         model=settings.llm_model_id if place else None,
+        parameters=environment_parameters(settings) if place else {},
         think_tags=settings.llm_think_tags if place else None,
         default=True,
     )

@@ -5,10 +5,13 @@ A protocol is imported where its first client is made, so that a service that as
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pentad.contracts.models import ModelEntry, ThinkTagsHabit
 from pentad.shared.errors import SettingsError
+from pentad.shared.models.answer_limits import with_defaults
 from pentad.shared.models.embeddings import EmbeddingModel, HashingEmbedding
 from pentad.shared.models.model_keys import DASHSCOPE_URL
 from pentad.shared.models.ports import STALL_S, UNNAMED, ChatModel
@@ -28,35 +31,40 @@ def make_chat_model(
     *,
     stall_s: float = STALL_S,
     think_tags: ThinkTagsHabit | None = None,
+    parameters: Mapping[str, Any] | None = None,
 ) -> ChatModel:
     """Make a real model when `api_key` or `base_url` is given, else the offline one. Empty text means not given.
 
     Without `base_url` it is OpenAI's own; without `model_id` the first that the server lists; without `api_key` the
-    key is sent as `none`. Raises `SettingsError` for a key that cannot be sent.
+    key is sent as `none`. `parameters` go into each request. Raises `SettingsError` for a key that cannot be sent.
     """
     key, url = _clean(api_key), _clean(base_url)
     if key is None and url is None:
         return _offline()
     from pentad.shared.models.openai_chat import OpenAIChat
 
-    named = _clean(model_id)
-    return OpenAIChat(url, _sendable(key, "LLM_API_KEY"), named, stall_s=stall_s, think_tags=think_tags)
+    sent = _sendable(key, "LLM_API_KEY")
+    more: dict[str, Any] = {"parameters": parameters, "think_tags": think_tags}
+    return OpenAIChat(url, sent, _clean(model_id), stall_s=stall_s, **more)
 
 
-def make_of_entry(entry: ModelEntry) -> ChatModel:
-    """Make the client of a chat model of the registry. Raises ``SettingsError`` for one that this process cannot
-    ask."""
+def make_of_entry(entry: ModelEntry, defaults: Mapping[str, Any] = MappingProxyType({})) -> ChatModel:
+    """Make the client of a chat model of the registry. Raises ``SettingsError`` for one that this process cannot ask.
+
+    ``defaults``: the environment's parameters, for what the entry does not set.
+    """
+    parameters = with_defaults(entry.parameters, defaults)
     if entry.protocol == "offline":
         return _offline()
     if entry.protocol == "anthropic":
         from pentad.shared.models.anthropic.chat import AnthropicChat
 
         assert entry.model is not None, "an entry of this protocol names its model"
-        return AnthropicChat(entry.endpoint, _key_of(entry), entry.model, parameters=entry.parameters)
+        return AnthropicChat(entry.endpoint, _key_of(entry), entry.model, parameters=parameters)
     from pentad.shared.models.openai_chat import OpenAIChat
 
     url = entry.endpoint or (DASHSCOPE_URL if entry.protocol == "dashscope" else None)
-    more: dict[str, Any] = {"parameters": entry.parameters, "think_tags": entry.think_tags}
+    more: dict[str, Any] = {"parameters": parameters, "think_tags": entry.think_tags}
     return OpenAIChat(url, _key_of(entry), entry.model, **more)
 
 

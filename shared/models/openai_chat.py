@@ -9,6 +9,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from pentad.contracts.models import ThinkTagsHabit
+from pentad.shared.models.answer_limits import asked_of_answer
 from pentad.shared.models.assembly import Assembly
 from pentad.shared.models.call_ids import with_sent_ids
 from pentad.shared.models.endpoint import CONNECT_S, Endpoint
@@ -68,8 +69,7 @@ class OpenAIChat(StreamedChat):
         fields = {"model": to_json(model), "stream": b"true", "stream_options": b'{"include_usage":true}'}
         if request.answer_schema is not None:
             fields["response_format"] = _FORMAT % request.answer_schema
-        fields |= self._parameters
-        fields |= request.parameters
+        fields |= self._parameters | asked_of_answer(request, self._parameters)
         if request.tools is not None:
             fields["tools"] = request.tools
             if not request.may_call:

@@ -41,10 +41,12 @@ class ChatRequest:
     caller: str = ""
     answer_schema: bytes | None = None
     """The JSON schema, ready bytes, that the answer must fit, for servers that hold their models to one."""
-    parameters: Mapping[str, bytes] = field(default_factory=dict)
-    """Parameters of this request alone, ready JSON by their names; they go before those of the model's entry."""
     teaches: bool = True
     """Whether a refusal of this request teaches how later ones are written: not where a stranger has written it."""
+    temperature: float | None = None
+    """Temperature that goes before the model's own; None: the model's."""
+    max_tokens: int | None = None
+    """Limit of the answer's tokens that goes before the model's own; None: the model's."""
     on_cut: Callable[[ModelAnswer], None] | None = None
     """Takes the answer as far as it has come when the call is cancelled in the middle of it."""
 

@@ -82,16 +82,17 @@ class StreamedChat(ABC):
 
     async def stream(self, request: ChatRequest, on_delta: DeltaSink) -> ModelAnswer:
         """Ask as `ChatModel.stream` says. A request is not sent again once the answer has begun."""
-        reader = AnswerReader(self._endpoint, self._assembly(on_delta))
+        endpoint = self._endpoint_for(request)
+        reader = AnswerReader(endpoint, self._assembly(on_delta))
         model = request.model
         once = request.begin_s is not None
         deadline = asyncio.get_running_loop().time() + request.timeout_s
 
         async def send(sent: Composed) -> None:
             nonlocal reader
-            reader = AnswerReader(self._endpoint, self._assembly(on_delta))
+            reader = AnswerReader(endpoint, self._assembly(on_delta))
             try:
-                response = await self._endpoint.open(self._path, sent.body, once)
+                response = await endpoint.open(self._path, sent.body, once)
                 try:
                     await self._read(response, reader, limit, deadline, hurried=once)
                 finally:
@@ -146,6 +147,10 @@ class StreamedChat(ABC):
         fields = self._fields(model, request, changes)
         fields = refielded(fields, changes) if changes else fields
         return composed(fields, tools=request.tools, required=self._required)
+
+    def _endpoint_for(self, request: ChatRequest) -> Endpoint:
+        """Return the endpoint that is sent a request."""
+        return self._endpoint
 
     @abstractmethod
     def _fields(self, model: str, request: ChatRequest, changes: Sequence[Change]) -> dict[str, bytes]:

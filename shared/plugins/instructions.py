@@ -29,6 +29,9 @@ def instruction(
     on_message: MessagePolicy = "steer",
     recall: bool | None = None,
     share: bool = False,
+    temperature: float | None = None,
+    max_tokens: int | None = None,
+    retry: int | None = None,
 ) -> Callable[[F], F]:
     """Makes an instruction of a function that returns its system prompt; its docstring describes it.
 
@@ -38,7 +41,8 @@ def instruction(
     ``tool_rounds`` is how often a turn may call tools; None: up to the step limit. ``on_message`` says what
     a message does that comes during a turn: ``steer``, ``queue`` or ``interrupt``. ``recall``: whether a task begins
     with what long-term memory has about it; when missing, one without ``output`` does. ``share``: whether what is said
-    to its tasks without a user is remembered for the whole tenant, not for its session alone. The prompt may name
+    to its tasks without a user is remembered for the whole tenant, not for its session alone. ``temperature`` and
+    ``max_tokens`` go before those of the model; ``retry`` is how often it is asked for one step. The prompt may name
     ``{{user_id}}`` and what else `pentad.contracts.instructions` lists. Raises ``PluginError`` for what cannot be an
     instruction.
     """
@@ -57,6 +61,9 @@ def instruction(
             "on_message": on_message,
             "recall": recall,
             "share": share,
+            "temperature": temperature,
+            "max_tokens": max_tokens,
+            "retry": retry,
         }
         if output is not None:
             fields |= {"output": "json", "output_schema": _schema(output)}

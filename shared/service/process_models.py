@@ -9,7 +9,12 @@ from typing import Any
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.models import MOST_LEARNED, ModelEntry, ModelHealth
 from pentad.shared import metrics
-from pentad.shared.models.configured_models import ConfiguredModels, configured_models, environment_chat
+from pentad.shared.models.configured_models import (
+    ConfiguredModels,
+    configured_models,
+    environment_chat,
+    environment_parameters,
+)
 from pentad.shared.models.live_model import LiveModel
 from pentad.shared.models.model_list import KnownModel
 from pentad.shared.models.model_makers import make_of_entry
@@ -77,7 +82,7 @@ class ProcessModels:
         if known.source == "environment":
             return self._of_environment
         self._configured.check_key(known)
-        return make_of_entry(known.entry)
+        return make_of_entry(known.entry, environment_parameters(self._settings))
 
     def use_configured(self, configured: ConfiguredModels) -> None:
         """Take other chat models of the file. A call under way is finished by the model that it has asked."""

@@ -48,10 +48,12 @@ CODES = (
     "bad_message unknown_task not_allowed busy budget_exceeded deadline_exceeded model_error tool_error step_limit "
     "cursor_expired internal"
 )
-INBOUND_FIELDS = "content session_id message_id task_id user_id tenant_id instruction metadata deadline budget"
+INBOUND_FIELDS = (
+    "content session_id message_id task_id user_id tenant_id instruction metadata deadline budget output_schema"
+)
 TASK_FIELDS = (
     "task_id session_id user_id status goal instruction created_at updated_at steps usage waiting_for archived_at "
-    "reason detail"
+    "reason detail completed_at last_user_message_at"
 )
 STATES = "pending active waiting stale completed failed cancelled"
 WORK = [stream for stream in STREAMS.values() if stream.retention == "consumed"]

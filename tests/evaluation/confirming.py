@@ -6,7 +6,7 @@ from pentad.services.router.model_confirmation import RoutingModel
 from pentad.shared.actors.mail import SessionMessage
 from pentad.shared.errors import SettingsError
 from pentad.shared.instructions.builtin import ROUTER
-from pentad.shared.models.configured_models import configured_models, environment_chat
+from pentad.shared.models.configured_models import configured_models, environment_chat, environment_parameters
 from pentad.shared.models.model_list import KnownModel
 from pentad.shared.models.model_makers import make_of_entry
 from pentad.shared.models.model_pool import ModelPool, OpenGate
@@ -23,7 +23,9 @@ class ConfiguredModel:
         models = configured_models(settings).and_registered(())
 
         def make(known: KnownModel) -> ChatModel:
-            return environment_chat(settings) if known.source == "environment" else make_of_entry(known.entry)
+            if known.source == "environment":
+                return environment_chat(settings)
+            return make_of_entry(known.entry, environment_parameters(settings))
 
         self._pool = ModelPool(make, OpenGate(), models)
         self._instruction = ROUTER.model_copy(update={"model": model_id})

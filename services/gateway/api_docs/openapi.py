@@ -19,7 +19,7 @@ from pentad.contracts.memories import (
     RecalledMemories,
 )
 from pentad.contracts.models import ModelEntry
-from pentad.contracts.records import StepPrompt, Task, UnreadableTask
+from pentad.contracts.records import StepPrompt, Task, TaskStep, UnreadableTask
 from pentad.contracts.runs import InstructionRun, ToolRun
 from pentad.contracts.tokens import AccessToken, TokenRequest
 from pentad.contracts.tools import ToolSpec
@@ -47,7 +47,7 @@ _HEALTH_PATHS: dict[str, Json] = {
 
 
 def _schemas() -> Json:
-    tasks = Task, UnreadableTask, StepPrompt, InstructionRun, ToolRun
+    tasks = Task, UnreadableTask, StepPrompt, InstructionRun, ToolRun, TaskStep
     memory = RecalledMemories, OpenedAnchor, MemoryStats, MemoryRebuild, KeptEpisode
     known = KnownNode, KnownEdge, Neighbourhood
     tokens = TokenRequest, AccessToken

@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from pentad.contracts.commands import MAX_CONTENT, InboundMessage
+from pentad.contracts.commands import MAX_CONTENT, NEW_TASK, InboundMessage
 from pentad.contracts.plain_json import read_json
 from pentad.contracts.tokens import TokenRequest
 from pentad.shared.errors import PentadError
@@ -14,7 +14,9 @@ from pentad.shared.kinds import ControlKind
 _CONTROLS: tuple[ControlKind, ...] = get_args(ControlKind)
 _COMMANDS = frozenset({"message", "ping", "move", *_CONTROLS})
 _UNAVAILABLE_COMMANDS = frozenset({"approve"})
-_RUN_FIELDS = frozenset({"input", "session_id", "user_id", "message_id", "metadata", "deadline", "budget"})
+_RUN_FIELDS = frozenset(
+    {"input", "session_id", "user_id", "message_id", "metadata", "deadline", "budget", "output_schema"}
+)
 
 
 def control_of(command: str) -> ControlKind | None:
@@ -57,10 +59,10 @@ def read_run(body: Mapping[str, Any], instruction: str) -> dict[str, Any]:
     text = body.get("input")
     if not isinstance(text, str) or not 1 <= len(text) <= MAX_CONTENT:
         raise UnreadableError(f"input: a text of 1 to {MAX_CONTENT} characters is expected")
-    return {name: value for name, value in body.items() if name != "input"} | {
-        "content": text,
-        "instruction": instruction,
-    }
+    message = {name: value for name, value in body.items() if name != "input"}
+    if message.get("output_schema") is not None:
+        message["task_id"] = NEW_TASK
+    return message | {"content": text, "instruction": instruction}
 
 
 def read_token_request(body: Mapping[str, Any]) -> TokenRequest:

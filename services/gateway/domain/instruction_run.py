@@ -3,7 +3,15 @@
 from collections.abc import Iterable
 
 from pentad.contracts.errors import ErrorCode
-from pentad.contracts.events import ErrorEvent, SessionEvent, TaskEnd, TaskUsage, ToolCallEvent, ToolResultEvent
+from pentad.contracts.events import (
+    ErrorEvent,
+    MessageEvent,
+    SessionEvent,
+    TaskEnd,
+    TaskUsage,
+    ToolCallEvent,
+    ToolResultEvent,
+)
 from pentad.contracts.plain_json import read_json
 from pentad.contracts.runs import InstructionRun, RunCall, RunProblem
 from pentad.contracts.turns import TurnEnd
@@ -23,11 +31,17 @@ def run_of(instruction: str, turn: WaitedTurn, end: TurnEnd, session: str, check
         **({"content": turn.answer} if checked is None else {"data": read_json(checked, None)}),
         tool_calls=_calls(events),
         usage=TaskUsage() if ended is None else ended.usage,
+        steps=_steps(events) if ended is None else ended.steps,
         error=_problem(events, end),
         session_id=session,
         message_id=turn.message_id,
         task_id=turn.task_id,
     )
+
+
+def _steps(events: Iterable[SessionEvent]) -> int:
+    """Return the number of steps of a task that has not ended: the last step that has said something."""
+    return max((event.step for event in events if isinstance(event, MessageEvent)), default=0)
 
 
 def _calls(events: Iterable[SessionEvent]) -> list[RunCall]:

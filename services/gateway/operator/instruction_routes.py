@@ -47,7 +47,7 @@ _RUN_BODY = {
     "properties": {
         "input": TEXT,
         **{name: ref("ExternalId") for name in ("session_id", "user_id", "message_id")},
-        **dict.fromkeys(("metadata", "budget"), ANY_OBJECT),
+        **dict.fromkeys(("metadata", "budget", "output_schema"), ANY_OBJECT),
         "deadline": TEXT,
     },
     "required": ["input"],
@@ -158,7 +158,9 @@ class RunRoutes:
             raise
         if turn.end is None:
             return answer(receipt(keys, turn.message_id) | {"task_id": turn.task_id, "instruction": name}, 202)
-        run = run_of(name, turn, turn.end, keys.session, await _checked(instruction, turn))
+        run = run_of(
+            name, turn, turn.end, keys.session, await _checked(instruction.with_output(message.output_schema), turn)
+        )
         return answer(run.told())
 
 

@@ -1,8 +1,9 @@
-"""Requests to cancel, pause, resume and archive tasks."""
+"""Requests to cancel, pause, resume, complete and archive tasks."""
 
 from collections.abc import Mapping
 
 from pentad.contracts.errors import ErrorCode
+from pentad.contracts.events import TaskStatus
 from pentad.services.gateway.edge.problems import ProblemError, busy, doubtful, missing
 from pentad.services.gateway.tasks.patience import persist
 from pentad.services.gateway.tasks.queries import Queries
@@ -10,9 +11,10 @@ from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.headers import ENDED, LIVE
 from pentad.shared.errors import DamagedError, OutageError, RefusedWriteError
 from pentad.shared.keys import TaskKeys
-from pentad.shared.kinds import ControlKind
+from pentad.shared.kinds import COMPLETE, ControlKind
 
-_VERBS: Mapping[ControlKind, str] = {"cancel": "stop", "pause": "pause", "resume": "go on"}
+_VERBS: Mapping[ControlKind, str] = {"cancel": "stop", "pause": "pause", "resume": "go on", "complete": "end"}
+_WAITS: tuple[TaskStatus, ...] = ("waiting", "stale")
 
 
 class Control:
@@ -22,10 +24,10 @@ class Control:
         self._actors, self._queries = actors, queries
 
     async def ask(self, what: ControlKind, tenant: str, task: str, session: str | None = None) -> None:
-        """Ask a task to cancel, pause or resume; a repeated request changes nothing.
+        """Ask a task to cancel, pause, resume or complete; a repeated request changes nothing.
 
         ``session``: the session that the task must belong to. Raises ``ProblemError``: 404, 409 if the task has ended,
-        503.
+        or does not wait and is to complete, 503.
         """
         keys = self._queries.task_keys(tenant, task)
         if keys is None:
@@ -42,6 +44,10 @@ class Control:
             raise _unasked(_VERBS[what]) from None
         if status == "none" or status in ENDED:
             raise ProblemError(409, f"task {task} has ended", ErrorCode.NOT_ALLOWED)
+        if what == COMPLETE and status not in _WAITS:
+            raise ProblemError(
+                409, f"task {task} does not wait for a person: let it end, or cancel it", ErrorCode.NOT_ALLOWED
+            )
 
     async def archive(self, tenant: str, task: str) -> None:
         """Archive a task that has ended, without its grace time; an archived task stays as it is.
@@ -65,6 +71,8 @@ class Control:
     async def _post(self, what: ControlKind, keys: TaskKeys) -> str:
         """Post the request, which is safe to repeat; return the task's status. Raises ``RefusedWriteError``."""
         try:
+            if what == COMPLETE:  # nothing is under way that it could interrupt
+                return await persist(lambda: self._actors.post(keys, what, b"{}", _WAITS))
             return await persist(lambda: self._actors.post(keys, what, b"{}", LIVE, control=what))
         except RefusedWriteError:
             raise

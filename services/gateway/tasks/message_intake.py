@@ -3,16 +3,17 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from secrets import token_hex
 from time import monotonic
+from typing import Any
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ErrorEvent
 from pentad.contracts.streams import INBOUND
-from pentad.services.gateway.edge.problems import ProblemError, busy, doubtful
+from pentad.services.gateway.edge.problems import ProblemError, busy, doubtful, invalid
 from pentad.services.gateway.tasks.patience import persist
 from pentad.shared import metrics
 from pentad.shared.errors import OutageError, RefusedWriteError
@@ -70,6 +71,8 @@ class MessageIntake:
         """Append a message that has an id, and return the id."""
         message_id = message.message_id
         assert message_id is not None
+        if message.output_schema is not None:
+            await _check_output(message.output_schema)
         try:
             full = await self._full(keys)
             parked = await self._parked(keys) if full is None else None
@@ -133,6 +136,18 @@ class MessageIntake:
                 "Redis did not answer, so the message may have been accepted or not: send it again with the same "
                 "message_id, and it is accepted once"
             ) from None
+
+
+async def _check_output(schema: Mapping[str, Any]) -> None:
+    """Refuse what is no schema of an answer. Raises ``ProblemError``: 422, or 503 where it cannot be checked now."""
+    from pentad.shared.instructions.output import Output
+
+    try:
+        await Output(schema).prove_off_loop()
+    except ValueError as error:
+        raise invalid(f"output_schema: {error}") from None
+    except OutageError as error:
+        raise busy(f"{error}. Nothing was appended", _BUSY_S, outage=True) from None
 
 
 def unusable(error: UnusableError) -> ProblemError:

@@ -134,26 +134,38 @@ class Queries:
         keys = self.task_keys(tenant, task)
         if keys is None:
             return None
-        if await self._in_redis(keys):
-            messages = await self._entries(keys, _NO_END)
+        if await self.in_redis(keys):
+            messages = await self.entries(keys, 0, _NO_END)
             # Archived while it was read: then the record has all of it.
-            if await self._in_redis(keys):
+            if await self.in_redis(keys):
                 return messages
         record = await self.record(tenant, task)
         return None if record is None else record.messages
 
-    async def _entries(self, keys: TaskKeys, end: int) -> list[dict[str, Any]]:
-        """Return the transcript's entries before a position, pausing after large ones for others in the event loop."""
+    async def entries(self, keys: TaskKeys, start: int, end: int) -> list[dict[str, Any]]:
+        """Return the entries of a transcript in Redis from a position on, the end exclusive.
+
+        It pauses after large ones for others in the event loop.
+        """
         messages: list[dict[str, Any]] = []
-        while chunk := await self._store.call(
-            "LRANGE", keys.log, len(messages), min(len(messages) + _LOG_CHUNK, end) - 1
-        ):
+        while (begin := start + len(messages)) < end:
+            chunk = await self._store.call("LRANGE", keys.log, begin, min(begin + _LOG_CHUNK, end) - 1)
+            if not chunk:
+                break
             for raw in chunk:
                 messages.append(_entry(raw))
                 await turn_after(len(raw))
-            if len(messages) >= end:
-                break
         return messages
+
+    async def step_records(self, keys: TaskKeys, start: int, end: int) -> list[StepRecord]:
+        """Return the records of a live task's steps from an index on, the end exclusive. Raises ``DamagedError``."""
+        steps: list[StepRecord] = []
+        while (begin := start + len(steps)) < end:
+            chunk = await self._store.call("LRANGE", keys.steps, begin, min(begin + _STEPS_CHUNK, end) - 1)
+            if not chunk:
+                break
+            steps += map(_step, chunk)
+        return steps
 
     async def prompt(self, tenant: str, task: str, step: int) -> StepPrompt | None:
         """Return a step's request to its model, or None if the tenant has no such task or the task no such step.
@@ -164,7 +176,7 @@ class Queries:
         if keys is None:
             return None
         record = await self._record_up_to(keys, step)
-        if record is None or not await self._in_redis(keys):  # archived while it was read
+        if record is None or not await self.in_redis(keys):  # archived while it was read
             record = await self.record(tenant, task)
         return None if record is None else await asyncio.to_thread(rebuild, record, step)
 
@@ -173,19 +185,13 @@ class Queries:
         header = await load_task(self._store, keys)
         if header is None:
             return None
-        steps: list[StepRecord] = []
-        while len(steps) < step:
-            last = min(len(steps) + _STEPS_CHUNK, step) - 1
-            chunk = [_step(raw) for raw in await self._store.call("LRANGE", keys.steps, len(steps), last)]
-            steps += chunk
-            if not chunk:
-                break
+        steps = await self.step_records(keys, 0, step)
         names = sorted(materials_of(steps))
         values = await self._store.call("HMGET", keys.big, *names) if names else ()
         return TaskRecord(
             tenant_id=keys.tenant,
             task=header.describe(),
-            messages=await self._entries(keys, max((each.manifest.messages[1] for each in steps), default=0)),
+            messages=await self.entries(keys, 0, max((each.manifest.messages[1] for each in steps), default=0)),
             steps=steps,
             materials={name: from_json(raw) for name, raw in zip(names, values, strict=True) if raw is not None},
         )
@@ -227,7 +233,8 @@ class Queries:
                     yield _entry(raw)
             end = start
 
-    async def _in_redis(self, keys: TaskKeys) -> bool:
+    async def in_redis(self, keys: TaskKeys) -> bool:
+        """Return whether a task is in Redis; else only a record may have it."""
         return bool(await self._store.call("HEXISTS", keys.header, "status"))
 
     async def tool_names(self) -> set[str]:

@@ -11,6 +11,7 @@ from pentad.services.gateway.edge.http import (
     answer_with_list,
     answer_with_page,
     caller_of,
+    limit_of,
     page_of,
     read_asked,
     scope_of,
@@ -21,6 +22,7 @@ from pentad.services.gateway.edge.http import (
     time_of,
 )
 from pentad.services.gateway.edge.operations import operation
+from pentad.services.gateway.edge.pages import BadPageError
 from pentad.services.gateway.edge.problems import invalid, missing
 from pentad.services.gateway.edge.schemas import (
     ANY_OBJECT,
@@ -39,6 +41,7 @@ from pentad.services.gateway.edge.schemas import (
 from pentad.services.gateway.tasks.control import Control
 from pentad.services.gateway.tasks.message_moves import MessageMoves
 from pentad.services.gateway.tasks.queries import Queries
+from pentad.services.gateway.tasks.step_list import StepList, parse_steps_cursor
 from pentad.services.gateway.tasks.task_list import Began, TaskList
 from pentad.shared.kinds import ControlKind
 
@@ -54,7 +57,7 @@ class TaskRoutes:
 
     def __init__(self, queries: Queries, tasks: TaskList, control: Control, moves: MessageMoves, shards: int) -> None:
         self._queries, self._tasks, self._control, self._moves = queries, tasks, control, moves
-        self._shards = shards
+        self._steps, self._shards = StepList(queries), shards
 
     @operation(
         "GET",
@@ -124,6 +127,29 @@ class TaskRoutes:
         if messages is None:
             raise missing("there is no such task", ErrorCode.UNKNOWN_TASK)
         return await answer_with_list({"task_id": task}, "messages", messages)
+
+    @operation(
+        "GET",
+        "/v1/tasks/{task}/steps",
+        "The steps of a task, the first one first: what each added to the prompt, its answer, its tool calls with "
+        "their results, times, cost, and the manifest of its prompt. A page ends early after long messages: go on "
+        "while `next` is there",
+        path("task"),
+        *LIST,
+        problems=(404, 410, 422),
+        _200=gives("", page(ref("TaskStep"))),
+    )
+    async def list_steps(self, request: "Request") -> "Response":
+        """Return a page of a task's steps."""
+        task, limit = task_of(request), limit_of(request)
+        try:
+            after = parse_steps_cursor(request.query_params.get("cursor"))
+        except BadPageError as error:
+            raise invalid(str(error)) from None
+        found = await self._steps.page(tenant_of(request), task, limit, after)
+        if found is None:
+            raise missing("there is no such task", ErrorCode.UNKNOWN_TASK)
+        return await answer_with_list({"next": found.next}, "items", found.items)
 
     @operation(
         "GET",
@@ -201,6 +227,19 @@ class TaskRoutes:
     async def resume_task(self, request: "Request") -> "Response":
         """Ask a paused task to continue."""
         return await self._ask("resume", request)
+
+    @operation(
+        "POST",
+        "/v1/tasks/{task}/complete",
+        "Say that a task that waits for a person is done: it ends as completed, reason `closed`, without asking a "
+        "model. A message that waits for it goes first",
+        path("task"),
+        problems=(404, 409),
+        _202=_ASKED,
+    )
+    async def complete_task(self, request: "Request") -> "Response":
+        """Ask a waiting task to complete."""
+        return await self._ask("complete", request)
 
     @operation(
         "POST",

@@ -32,6 +32,8 @@ class View:
     """Reason why the named task cannot be read; '' when it can."""
     instructions: Mapping[str, Instruction] = field(default_factory=dict)
     """Instructions that a task may run, by name."""
+    wrong_output: str = ""
+    """Reason why the output that the message asks for is none; '' when it is one."""
     now: int = 0
     grace_ms: int = 0
     weighed: bool = True
@@ -147,6 +149,8 @@ def _refusal(view: View) -> Route | None:
     name = view.message.instruction
     if name is not None and name not in view.instructions:
         return Route("rejected", _unknown(name, view), error=ErrorCode.BAD_MESSAGE)
+    if view.wrong_output:
+        return Route("rejected", f"its output_schema is wrong: {view.wrong_output}", error=ErrorCode.BAD_MESSAGE)
     if 0 < view.message.due <= view.now:
         return Route("rejected", "its deadline had passed", error=ErrorCode.DEADLINE_EXCEEDED)
     return None

@@ -59,7 +59,12 @@ class Arrived:
     @property
     def time_zone(self) -> str:
         """Time zone of the person, as these messages name it; '' for none."""
-        return newest_zone([mail.message.metadata for mail in self.users])
+        return newest_zone(self.metadata)
+
+    @property
+    def metadata(self) -> list[dict[str, str]]:
+        """Metadata of these messages, the oldest first."""
+        return [mail.message.metadata for mail in self.users]
 
     @property
     def asks(self) -> bool:

@@ -64,6 +64,8 @@ class RemainingTranscript:
     """Trace context of the last message."""
     time_zone: str = ""
     """Time zone of the person, as the newest message with one names it; '' for none."""
+    given: tuple[Mapping[str, str], ...] = ()
+    """Metadata of all messages that have some, the oldest first."""
 
 
 def moved_part(lines: Sequence[Line], message_id: str) -> MovedPart | None:
@@ -104,6 +106,7 @@ def without_part(lines: Sequence[Line], without: Sequence[int]) -> RemainingTran
     if not said:
         return RemainingTranscript(None, True)
     end = lines[kept[-1]]
+    given = [line.get("metadata") or {} for line in said]
     return RemainingTranscript(
         last_said=str(said[-1].get("message_id") or ""),
         answered=(_answers(end) and end.get("finish_reason") != INTERRUPTED) or _says(end, COMPLETED),
@@ -113,7 +116,8 @@ def without_part(lines: Sequence[Line], without: Sequence[int]) -> RemainingTran
         speaker=said[-1].get("user_id") or "",
         metadata=said[-1].get("metadata") or {},
         traceparent=said[-1].get("traceparent") or "",
-        time_zone=newest_zone([line.get("metadata") or {} for line in said]),
+        time_zone=newest_zone(given),
+        given=tuple(filter(None, given)),
     )
 
 

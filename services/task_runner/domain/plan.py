@@ -14,7 +14,7 @@ from pentad.services.task_runner.domain.turn import exceeded_by
 from pentad.shared.actors.headers import OpenCall, TaskHeader
 from pentad.shared.actors.mail import CallRequest, MoveMail, UserMail
 from pentad.shared.immutable import immutable
-from pentad.shared.kinds import PAUSE, RESUME, TimerKind
+from pentad.shared.kinds import COMPLETE, PAUSE, RESUME, TimerKind
 
 
 @immutable
@@ -148,6 +148,8 @@ class Start:
     """The pending task has got a place and becomes active. Its mail is handled next."""
 
 
+CLOSED = "closed"
+"""Reason of the end of a task that waited, and that a person said is done."""
 WAIT_EXPIRED = "wait_expired"
 """Reason of the end of a task that waited for a person who did not answer."""
 _TOO_LATE = "no result within the step's time limit"
@@ -194,6 +196,9 @@ def _plan_with_place(task: TaskHeader, arrived: Arrived, now: int, bounds: Bound
         closed = give_up(unfinished, "the deadline has passed", "timeout")
         detail = f"the turn's deadline was {rfc3339(task.deadline)}"
         return End("failed", "stop", ErrorCode.DEADLINE_EXCEEDED.value, detail, closed)
+    if COMPLETE in arrived.controls and task.waits and not arrived.asks:
+        mode: EndMode = "fail" if arrived.queues else "complete"
+        return End("completed", mode, CLOSED, closed=give_up(unfinished, "the task was completed by a person"))
     if task.waits and _wait_is_over(task, arrived, now, bounds):
         detail = f"nobody has answered for {bounds.wait_ttl_ms / 1000:g} s; PENTAD_WAIT_TTL_S is the limit"
         return End("failed", "fail", WAIT_EXPIRED, detail, give_up(unfinished, "nobody has answered", "timeout"))

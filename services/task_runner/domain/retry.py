@@ -16,7 +16,8 @@ _SOONEST_MS, _APART_MS = 100, 500
 """Limits of a pause that the server states: it lasts at least the first, and up to the second, at most an eighth of the
 pause, is added at random, so that callers with the same answer do not return at once."""
 _SILENCES = 2
-"""Number of failed attempts, cut-off answers included, at which an empty answer gives the step up: each costs money."""
+"""Number of failed attempts, cut-off answers included, at which an empty answer gives the step up where the instruction
+does not say: each costs money."""
 
 
 @immutable
@@ -45,17 +46,32 @@ def too_long_to_wait(task: TaskHeader, stated_s: float | None, now: int, step_ti
     )
 
 
+@immutable
+class RetryLimits:
+    """Limits of the attempts at one step."""
+
+    attempts: int
+    """Number of failed attempts at which a step is given up whose answers break off."""
+    silences: int
+    """Number of failed attempts at which an empty answer gives the step up."""
+    step_timeout_ms: int
+
+    @classmethod
+    def of(cls, retry: int | None, max_attempts: int, step_timeout_ms: int) -> "RetryLimits":
+        """Return the limits of an instruction's step. ``retry``: the instruction's own number of attempts, if any."""
+        if retry is not None:
+            return cls(retry, retry, step_timeout_ms)
+        return cls(max_attempts, min(_SILENCES, max_attempts), step_timeout_ms)
+
+
 def after_model_error(
-    task: TaskHeader, reason: RetryReason, now: int, retry_after_s: float | None, jitter: float, limits: tuple[int, int]
+    task: TaskHeader, reason: RetryReason, now: int, retry_after_s: float | None, jitter: float, limits: RetryLimits
 ) -> Retry | None:
-    """Whether to ask the model again, and when. None: give up. ``jitter`` in [0, 1); limits: attempts, step ms."""
-    max_attempts, step_timeout_ms = limits
+    """Whether to ask the model again, and when. None: give up. ``jitter`` in [0, 1)."""
+    step_timeout_ms = limits.step_timeout_ms
     since = min(task.retry_since or now, now)  # the clock may have stepped back since
     fails = task.fails + (reason in ("cut_off", "silent"))
-    if (
-        fails >= (min(_SILENCES, max_attempts) if reason == "silent" else max_attempts)
-        or now - since >= step_timeout_ms
-    ):
+    if fails >= (limits.silences if reason == "silent" else limits.attempts) or now - since >= step_timeout_ms:
         return None
     doublings = min(_DOUBLINGS, fails + (now - since) // 1000)
     delay = _FIRST_MS * 2**doublings * (0.5 + jitter / 2)

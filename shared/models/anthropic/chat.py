@@ -10,6 +10,7 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from pentad.shared.errors import SettingsError
+from pentad.shared.models.answer_limits import asked_of_answer
 from pentad.shared.models.anthropic.assembly import MessageAssembly
 from pentad.shared.models.anthropic.prompt import anthropic_prompt, anthropic_tools
 from pentad.shared.models.call_ids import with_sent_ids
@@ -58,9 +59,10 @@ class AnthropicChat(StreamedChat):
         given = {**_DEFAULTS, **(parameters or {})}
         version = None if _SAMPLING_PARAMETERS.isdisjoint(given) else _VERSION_WITH_SAMPLING
         url = (base_url or ANTHROPIC_URL).rstrip("/").removesuffix("/v1")
-        client = partial(anthropic_client, version)
-        endpoint = Endpoint(url, api_key, connect_s=connect_s, direct=direct, official=client)
-        super().__init__(endpoint, "/v1/messages", stall_s)
+        make = partial(Endpoint, url, api_key, connect_s=connect_s, direct=direct)
+        super().__init__(make(official=partial(anthropic_client, version)), "/v1/messages", stall_s)
+        sampling = partial(anthropic_client, _VERSION_WITH_SAMPLING)
+        self._with_sampling = self._endpoint if version else make(official=sampling)
         self._model = model
         self._parameters = _members(given)
         # Thinking that takes up what a call of tools interrupted must begin with the thoughts before it, signed. Where
@@ -75,6 +77,14 @@ class AnthropicChat(StreamedChat):
         """The model's id."""
         return self._model
 
+    def _endpoint_for(self, request: ChatRequest) -> Endpoint:
+        return self._endpoint if request.temperature is None else self._with_sampling
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await super().aclose()
+        await self._with_sampling.aclose()
+
     def _assembly(self, on_delta: DeltaSink) -> MessageAssembly:
         return MessageAssembly(on_delta)
 
@@ -87,7 +97,7 @@ class AnthropicChat(StreamedChat):
         except ValueError as error:
             raise ModelRefused(f"the conversation cannot be sent: {error}") from None
         fields |= self._midway if prompt.unsigned else self._parameters
-        fields |= request.parameters
+        fields |= asked_of_answer(request, self._parameters)
         # Tools and system are the same for many tasks, the messages for the steps of one: each has its mark.
         if prompt.system:
             mark = b"" if Change("omit", "cache_control") in changes else self._mark

@@ -7,9 +7,11 @@ import httpx2
 import pytest
 from pydantic_core import from_json
 
+import pentad
 from pentad.contracts.events import TaskUsage
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.records import Manifest, StepRecord, Task, TaskRecord
+from pentad.services.gateway.app import GatewayService
 from pentad.shared.actors.step_prompt import chain
 from pentad.shared.instructions.instruction_list import kept_under, version_of
 from pentad.shared.keys import TOOLS_REGISTRY, timers
@@ -74,9 +76,38 @@ async def test_what_a_step_asked_its_model_is_shown_with_its_proof(http: httpx2.
         refused = await http.get(f"/v1/tasks/{TASK}/steps/{number}/prompt")
         assert refused.status_code == 404, number
     assert (await http.get("/v1/tasks/task-0-none/steps/1/prompt")).status_code == 404
+    steps = (await http.get(f"/v1/tasks/{TASK}/steps")).json()
+    assert [(step["step"], step["manifest"]["digest"]) for step in steps["items"]] == [(1, manifest.digest)]
+    assert steps["next"] is None
+    for wrong in ({"limit": "0"}, {"cursor": "x"}, {"cursor": "-1"}, {"cursor": "9" * 30}, {"cursor": "\u0661"}):
+        assert (await http.get(f"/v1/tasks/{TASK}/steps", params=wrong)).status_code == 422, wrong
+    assert (await http.get("/v1/tasks/task-0-none/steps")).status_code == 404
     await speaker.store.call("DEL", keys.log)
     lost = await http.get(f"/v1/tasks/{TASK}/steps/1/prompt")
     assert (lost.status_code, "has lost messages" in lost.json()["detail"]) == (410, True)
+    await speaker.store.call("RPUSH", keys.steps, "{")
+    damaged = await http.get(f"/v1/tasks/{TASK}/steps")
+    assert (damaged.status_code, "cannot be read" in damaged.json()["detail"]) == (410, True)
+
+
+async def test_the_client_lists_steps_and_reads_on_after_each_page(
+    gateway: GatewayService, http: httpx2.AsyncClient, speaker: Speaker
+) -> None:
+    keys = await speaker.task(step=120)
+    for number in range(1, 121):
+        said = f'{{"at":"{AT}","step":{number}}}\n{{"role":"assistant","content":"{number}"}}'
+        await speaker.store.call("RPUSH", keys.log, f'{{"at":"{AT}"}}\n{{"role":"user","content":"q"}}', said)
+        manifest = Manifest(messages=(0, 2 * number - 1), instruction="executor", tools="", model="m", digest="d")
+        record = StepRecord(step=number, attempt=1, at=AT, finish_reason="stop", usage=TaskUsage(), manifest=manifest)
+        await speaker.store.call("RPUSH", keys.steps, record.to_json())
+    async with pentad.connect(gateway.address) as agent:
+        steps = await agent.inspection.steps(TASK, limit=None)
+        few = await agent.inspection.steps(TASK, 2)
+        with pytest.raises(pentad.NotFound):
+            await agent.inspection.steps("task-0-none")
+    assert [step.step for step in steps] == [*range(1, 121)]
+    assert [[m["content"] for m in step.messages] for step in steps] == [["q", str(n)] for n in range(1, 121)]
+    assert few == steps[:2]
 
 
 async def test_archived_tasks_answer_from_their_record(redis_url: str, tmp_path: Any) -> None:
@@ -113,6 +144,19 @@ async def test_control_is_mail_once_and_409_after_the_end(
     assert await speaker.store.call("ZRANGE", keys.signals, 0, -1) == [f"1 {what} {{}}".encode()]
     await speaker.task(status="completed")
     assert (await http.post(f"/v1/tasks/{TASK}/{what}")).status_code == 409
+
+
+@pytest.mark.parametrize(("status", "code", "posted"), [("waiting", 202, 1), ("stale", 202, 1), ("active", 409, 0),
+                                                         ("pending", 409, 0), ("completed", 409, 0)])  # fmt: skip
+async def test_only_a_task_that_waits_is_completed_by_a_client(
+    http: httpx2.AsyncClient, speaker: Speaker, status: str, code: int, posted: int
+) -> None:
+    keys = await speaker.task(status=status)
+    said = await http.post(f"/v1/tasks/{TASK}/complete")
+    assert said.status_code == code
+    assert code == 202 or ("does not wait" if status in ("active", "pending") else "has ended") in said.json()["detail"]
+    assert await speaker.store.call("ZCARD", keys.signals) == posted
+    assert (await http.post("/v1/tasks/task-0-none/complete")).status_code == 404
 
 
 async def test_only_an_ended_task_is_archived_at_once(http: httpx2.AsyncClient, speaker: Speaker) -> None:

@@ -5,10 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
+from pentad.contracts.commands import InboundMessage
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.streams import SESSION_WAKE
+from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.instructions.instruction_list import kept_under
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
 from pentad.shared.store.store import Store
@@ -281,3 +284,40 @@ async def test_a_schema_of_something_else_than_an_object_stands_in_the_prompt_al
     store: Store, tmp_path: Path
 ) -> None:
     assert await asked_for(store, tmp_path, "[1]", tools=[], output_schema={"type": "array"}) == [None]
+
+
+async def test_a_message_asks_for_an_answer_of_a_form_of_its_own_and_its_task_keeps_that(
+    store: Store, tmp_path: Path
+) -> None:
+    asked: list[ChatRequest] = []
+
+    def counts(request: ChatRequest) -> ModelAnswer:
+        asked.append(request)
+        return answer('{"n": 1}')
+
+    flow = await Flow(store, tmp_path, counts).prepare()
+    await flow.say("count", task_id="new", output_schema=SCHEMA)
+    await flow.drive()
+    keys = await flow.task()
+    assert b'"n"' in from_json(asked[0].messages[0])["content"].encode()
+    (event,) = [e for e in await events(store) if e["type"] == "message"]
+    assert event["content"] == '{"n":1}'
+    assert await flow.status() == "completed"
+    prompt = await Queries(store, flow.records, 1).prompt("default", keys.task, 1)
+    assert prompt is not None
+    assert (prompt.instruction, prompt.proved) == ("executor", True)
+
+
+async def test_a_form_that_is_no_schema_is_refused_before_a_task_begins(store: Store, tmp_path: Path) -> None:
+    flow = await Flow(store, tmp_path, lambda _: answer("never")).prepare()
+    await flow.say("count", task_id="new", output_schema={"type": "object", "properties": {"a": {"type": "nothing"}}})
+    await flow.drive()
+    routed, error = await events(store)
+    assert (routed["decision"], error["code"]) == ("rejected", "bad_message")
+    assert "output_schema" in error["message"]
+    assert not flow.model.asked
+    too_long = {"description": "x" * 40_000}
+    wrongs: list[dict[str, Any]] = [{"output_schema": SCHEMA}, {"output_schema": too_long, "task_id": "new"}]
+    for wrong in wrongs:
+        with pytest.raises(ValidationError, match="output_schema"):
+            InboundMessage(content="x", **wrong)

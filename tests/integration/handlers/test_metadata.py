@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from pentad.contracts.commands import MAX_METADATA, InboundMessage
+from pentad.contracts.instructions import Instruction
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.services.gateway.domain.move import MoveRequest
 from pentad.services.gateway.tasks.message_moves import MessageMoves
@@ -72,3 +73,39 @@ def test_it_is_bounded() -> None:
     assert InboundMessage(content="hi", metadata=most).metadata == most
     with pytest.raises(ValidationError, match=f"at most {MAX_METADATA:,} characters in all"):
         InboundMessage(content="hi", metadata=most | {"y": ""})
+
+
+SPEAKS = Instruction(name="speaks", system_prompt="Speak {{metadata.language}} at {{metadata.ward}}.")
+
+
+async def test_a_prompt_names_values_of_the_newest_message_that_gives_them_and_is_proved(
+    store: Store, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+
+    def keeps(request: ChatRequest) -> ModelAnswer:
+        asked.append(from_json(request.messages[0])["content"].partition(".")[0])
+        return script(request)
+
+    flow = await Flow(store, tmp_path, keeps, instructions=[SPEAKS]).prepare()
+    queries = Queries(store, flow.records, 1)
+    await flow.say("one", instruction="speaks", metadata={"language": "German", "unused": "x"})
+    await flow.drive()
+    keys = await flow.task()
+    await flow.say("two", task_id=keys.task)
+    await flow.drive()
+    await flow.say("three", task_id=keys.task, metadata={"ward": "3b", "language": "French"})
+    await flow.drive()
+    german, french = 'Speak "German" at (not given)', 'Speak "French" at "3b"'
+    assert asked == [german] * 4 + [french] * 2, "it stays for later messages, and a newer one replaces it"
+    assert from_json(await store.call("HGET", keys.header, "variables")) == {"language": "French", "ward": "3b"}
+    await MessageMoves(store, queries).move("default", keys.task, MoveRequest("u3", "new"))
+    await flow.drive()
+    assert asked[6:] == [french] * 2, "the new task has them from the message that was moved"
+    await flow.say("four", task_id=keys.task)
+    await flow.drive()
+    assert asked[8:] == [german] * 2, "what left with its message is gone"
+    for step in range(1, 9):
+        prompt = await queries.prompt("default", keys.task, step)
+        assert prompt is not None
+        assert prompt.proved, step

@@ -286,3 +286,67 @@ async def test_a_question_is_told_after_what_was_said_with_it(store: Store, tmp_
     await flow.say("plan a trip")
     await flow.drive()
     assert [e["content"] for e in await told(store, "message")] == ["I have two.\n\nWhich city?"]
+
+
+async def complete(flow: Flow) -> None:
+    """A client's request, as the gateway posts it."""
+    await flow.actors.post(await flow.task(), "complete", b"{}", ("waiting", "stale"))
+
+
+async def test_a_waiting_task_that_a_client_says_is_done_ends_without_a_model(store: Store, tmp_path: Path) -> None:
+    flow = await Flow(store, tmp_path, asking(ASK, ECHO)).prepare()
+    await flow.say("plan a trip")
+    await flow.once(SESSION_WAKE)
+    await flow.once(TASK_WAKE)
+    await complete(flow)
+    await flow.drive()
+    (end,) = await told(store, "task_end")
+    assert (end["status"], end["reason"], flow.model.asked) == ("completed", "closed", 1)
+    assert len(await told(store, "tool_result")) == 2, "each call has its one result"
+    assert roles(await transcript(flow)) == ["user", "assistant", "tool", "tool"]
+    await complete(flow)
+    await flow.drive()
+    assert len(await told(store, "task_end")) == 1
+    await flow.say("and back?", task_id=(await flow.task()).task)
+    await flow.drive()
+    assert (await flow.status(), flow.model.asked) == ("completed", 2), "it may be opened again"
+
+
+async def test_a_message_that_comes_in_time_goes_before_the_end(store: Store, tmp_path: Path) -> None:
+    flow = await Flow(store, tmp_path, asking(ASK)).prepare()
+    await flow.say("plan a trip")
+    await flow.drive()
+    task = await flow.task()
+    commit = flow.actors.commit
+
+    async def overtaken(made: Any, taken: Any, *more: Any) -> Any:
+        """A message comes between the plan and its commit."""
+        if not flow_said:
+            flow_said.append(True)
+            await flow.say("Berlin", task_id=task.task)
+            await flow.once(SESSION_WAKE)
+        return await commit(made, taken, *more)
+
+    flow_said: list[bool] = []
+    flow.actors.commit = overtaken  # type: ignore[assignment, method-assign]
+    await complete(flow)
+    await flow.once(TASK_WAKE)
+    await flow.drive()
+    (end,) = await told(store, "task_end")
+    assert end["reason"] == "answered"
+    assert roles(await transcript(flow)) == ["user", "assistant", "tool", "user", "assistant"]
+
+
+async def test_the_log_tells_each_iteration_and_why_the_model_stopped_and_nothing_that_was_said(
+    store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    flow = await Flow(store, tmp_path, asking(("echo", '{"text":"secret"}'))).prepare()
+    with caplog.at_level("DEBUG", "pentad.services.task_runner.model_step"):
+        await flow.say("plan a trip")
+        await flow.drive()
+    one, two = [line for line in caplog.messages if "iteration" in line]
+    assert "step 1, attempt 1, iteration 1 of the turn: scripted stopped with 'stop'" in one
+    assert "tokens: 5 in, 2 out; calls: echo" in one
+    assert "iteration 2 of the turn" in two
+    assert two.endswith("calls: none")
+    assert not {"secret", "trip"} & {word for line in caplog.messages for word in ("secret", "trip") if word in line}

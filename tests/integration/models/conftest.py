@@ -30,9 +30,9 @@ class Bench:
     deltas: list[tuple[str, str]] = field(default_factory=list)
 
     async def ask(
-        self, *messages: bytes, tools: bytes | None = None, timeout_s: float = 10.0, may_call: bool = True, **more: Any
+        self, *messages: bytes, tools: bytes | None = None, timeout_s: float = 10.0, **more: Any
     ) -> ModelAnswer:
-        request = ChatRequest(messages or (USER,), tools, timeout_s, may_call=may_call, **more)
+        request = ChatRequest(messages or (USER,), tools, timeout_s, **more)
         return await self.client.stream(request, lambda kind, text: self.deltas.append((kind, text)))
 
     @property

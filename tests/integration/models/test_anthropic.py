@@ -194,3 +194,14 @@ async def test_it_is_made_without_its_client_which_comes_with_warming() -> None:
 def _error(kind: str) -> bytes:
     error = {"type": "error", "error": {"type": kind, "message": "it says sk-no, and sk-secret-key"}}
     return b"event: error\ndata: " + json.dumps(error).encode() + b"\n\n"
+
+
+async def test_an_instructions_temperature_and_limit_go_before_the_models_own(start: Start) -> None:
+    bench = await start(parameters={"max_tokens": 99})
+    await bench.ask(USER)
+    await bench.ask(USER, temperature=0.0, max_tokens=7)
+    plain, asked = bench.server.seen.requests
+    assert ("temperature" in plain.body, plain.body["max_tokens"]) == (False, 99)
+    assert (asked.body["temperature"], asked.body["max_tokens"]) == (0.0, 7)
+    assert asked.headers["anthropic-version"] == "2023-06-01", "later versions refuse a temperature"
+    assert plain.headers["anthropic-version"] != "2023-06-01"

@@ -155,7 +155,7 @@ class FakeGateway(Plan):
                 return self._cancel(name)
             case "POST", ["v1", "tasks", name, "move"]:
                 return self._move(name, json.loads(sent))
-            case "POST", ["v1", "tasks", name, "pause" | "resume" | "archive" as what]:
+            case "POST", ["v1", "tasks", name, "pause" | "resume" | "complete" | "archive" as what]:
                 self.asked.append((what, name))
                 return 202, {}
             case "GET", ["v1", "sessions", name, "messages"]:

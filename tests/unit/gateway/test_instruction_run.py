@@ -28,7 +28,7 @@ def says(text: str) -> dict[str, Any]:
 def test_a_run_names_its_answer_its_calls_and_what_it_cost() -> None:
     usage = {"input_tokens": 5, "output_tokens": 7, "usd": 0.1}
     open_call = event("tool_call", tool_call_id="c2", tool="add", args="{")
-    assert told(CALL, open_call, RESULT, says("two"), event("task_end", status="completed", usage=usage)) == {
+    assert told(CALL, open_call, RESULT, says("two"), event("task_end", status="completed", usage=usage, steps=4)) == {
         "instruction": "it",
         "status": "completed",
         "content": "two",
@@ -39,6 +39,7 @@ def test_a_run_names_its_answer_its_calls_and_what_it_cost() -> None:
             | {"at": "", "ref": None},
         ],
         "usage": usage,
+        "steps": 4,
         "session_id": "s1",
         "message_id": "m1",
         "task_id": "task-0-a",
@@ -54,6 +55,11 @@ def test_the_data_of_a_json_instruction_is_its_value() -> None:
 def test_what_was_not_checked_is_text_and_no_data(end: str) -> None:
     run = told(says('"two"'), ENDS[end])
     assert (run["content"], "data" in run) == ('"two"', False)
+
+
+def test_a_run_that_waits_says_how_many_steps_it_has_made() -> None:
+    asks = event("message", step=3, content="which?")
+    assert (told(says("let me see"), asks, ENDS["waiting"])["steps"], told(ENDS["waiting"])["steps"]) == (3, 0)
 
 
 def test_a_run_without_an_answer_says_why() -> None:

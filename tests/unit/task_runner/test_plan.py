@@ -250,6 +250,7 @@ def test_mail_is_sorted_by_kind_and_keeps_its_order() -> None:
 
 
 PAUSED = replace(ACTIVE, status="waiting", reason="paused", paused="active", waiting_at=NOW, updated=NOW)
+COMPLETED_BY = "the task was completed by a person"
 IDLE_FOR_LONG = replace(ASKING, updated=NOW - STALE_MS)
 
 
@@ -295,6 +296,12 @@ IDLE_FOR_LONG = replace(ASKING, updated=NOW - STALE_MS)
         pytest.param(replace(ASKING, status="stale", waiting_at=NOW - WAIT_MS), [control(1, "wait")],
                      ends("wait_expired", closed("nobody has answered", QUESTION)), id="a stale task ends"),
         pytest.param(replace(ACTIVE, status="completed"), [control(1, "pause")], Idle((1,)), id="a late pause"),
+        pytest.param(ASKING, [control(1, "complete")],
+                     End("completed", "complete", "closed", closed=give_up((QUESTION,), COMPLETED_BY)),
+                     id="a person says that it is done"),
+        pytest.param(PAUSED, [control(1, "complete")], End("completed", "complete", "closed"), id="paused, and done"),
+        pytest.param(ASKING, [control(1, "complete"), user(2)], AskModel(), id="an answer goes first"),
+        pytest.param(ASKED, [control(1, "complete")], Idle((1,)), id="what works is not done"),
     ],
 )  # fmt: skip
 def test_a_pause_and_what_is_forgotten(task: TaskHeader, mail: Sequence[Mail], expected: Plan) -> None:

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from pentad.services.task_runner.domain.retry import after_model_error, too_long_to_wait
+from pentad.services.task_runner.domain.retry import RetryLimits, RetryReason, after_model_error, too_long_to_wait
 from pentad.shared.actors.headers import TaskHeader
 
 NOW = 100_000
 ACTIVE = TaskHeader("default", "t", "s1", "active")
-LIMITS = (5, 60_000)
+LIMITS = RetryLimits.of(None, 5, 60_000)
 
 
 def test_an_unavailable_model_is_asked_again_without_counting_until_the_step_is_over() -> None:
@@ -31,8 +31,22 @@ def test_a_cut_answer_counts_as_an_attempt(fails: int, gives_up: bool) -> None:
 
 @pytest.mark.parametrize(("fails", "most", "gives_up"), [(0, 5, False), (1, 5, True), (0, 1, True)])
 def test_a_model_that_says_nothing_is_asked_once_more(fails: int, most: int, gives_up: bool) -> None:
-    again = after_model_error(replace(ACTIVE, fails=fails), "silent", NOW, None, 0.5, (most, 60_000))
+    again = after_model_error(
+        replace(ACTIVE, fails=fails), "silent", NOW, None, 0.5, RetryLimits.of(None, most, 60_000)
+    )
     assert (again is None) is gives_up
+
+
+@pytest.mark.parametrize("reason", ["cut_off", "silent"])
+@pytest.mark.parametrize(("retry", "fails", "gives_up"), [(1, 0, True), (4, 2, False), (4, 3, True), (8, 6, False)])
+def test_an_instruction_says_how_often_its_model_is_asked(
+    reason: RetryReason, retry: int, fails: int, gives_up: bool
+) -> None:
+    limits = RetryLimits.of(retry, 5, 60_000)
+    again = after_model_error(replace(ACTIVE, fails=fails), reason, NOW, None, 0.5, limits)
+    assert (again is None) is gives_up
+    away = after_model_error(replace(ACTIVE, fails=fails), "unavailable", NOW, None, 0.5, limits)
+    assert away is None or away.fails == fails, "a model that is away is waited for"
 
 
 def test_a_pause_that_the_server_asks_for_is_kept() -> None:
@@ -56,7 +70,9 @@ def test_pauses_double_up_to_sixteen_seconds_and_a_random_part_is_waited(jitter:
     waits = []
     for seconds in range(9):
         task = replace(ACTIVE, retry_since=NOW)
-        again = after_model_error(task, "unavailable", NOW + 1000 * seconds, None, jitter, (5, 600_000))
+        again = after_model_error(
+            task, "unavailable", NOW + 1000 * seconds, None, jitter, RetryLimits.of(None, 5, 600_000)
+        )
         assert again is not None
         waits.append(again.delay_ms)
     whole = (250, 500, 1_000, 2_000, 4_000, 8_000, 16_000, 16_000, 16_000)
