@@ -426,8 +426,8 @@ def _counted(metric: Metric[Any], child: Any) -> list[float]:
 
 
 class CountsOfProcess:
-    """What another process has counted, as part of what this one shows. One to a process: when it ends, its counts
-    remain."""
+    """The counts of another process, as part of those that this one shows. There is one object for each process: when
+    that ends, its counts remain."""
 
     def __init__(self) -> None:
         self._before: dict[tuple[str, tuple[str, ...]], Sequence[float]] = {}

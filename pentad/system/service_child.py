@@ -46,7 +46,7 @@ _LAST_WORDS_S = 2.0
 
 
 class ParentConnection:
-    """What is told to the parent, and what it asks."""
+    """The connection to the parent: lines are told to it, and its requests answered."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer

@@ -65,7 +65,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a child needs to run its service."""
+    """The order to run a service, with all that its process needs for that."""
 
     settings: Settings
     log_level: int
