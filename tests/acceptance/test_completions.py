@@ -12,6 +12,7 @@ import pytest
 
 import pentad
 from pentad.contracts.streams import MODEL_CALLS
+from pentad.services.gateway.operator.model_calls import WANTED_S
 from tests.support.models.model_server import Script, ScriptedModel
 from tests.support.models.replies import MODEL, Reply, call, fail, say
 from tests.support.processes.crew import Crew, crew
@@ -129,7 +130,7 @@ async def test_a_gateway_that_is_killed_ends_its_calls(tmp_path: Path) -> None:
         await asyncio.to_thread(running.team.kill, running.team.named("gateway")[0])
         with pytest.raises(pentad.ClientError):
             await asking
-        await wait_until("the model's server to be left", lambda: running.model.seen.dropped == 1)
+        await wait_until("the model's server to be left", lambda: running.model.seen.dropped == 1, 3 * WANTED_S)
 
 
 async def test_a_runner_that_is_killed_is_told_and_the_model_is_not_asked_again(tmp_path: Path) -> None:

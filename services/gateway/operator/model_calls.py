@@ -23,7 +23,7 @@ from pentad.shared.work.replies import Replies
 _MOST_WAITING = 512
 """Calls of one shard that one gateway may have under way."""
 _MOST_REPLY_BYTES = 16 << 20
-_WANTED_S = 10
+WANTED_S = 10
 """Seconds for which a call goes on whose gateway was killed."""
 _RENEW_S = 2.0
 
@@ -109,7 +109,7 @@ class ModelCallClient:
                 stream=asked.stream,
                 reply_to=key,
             )
-            await self._store.call("SET", wanted, 1, "EX", _WANTED_S)
+            await self._store.call("SET", wanted, 1, "EX", WANTED_S)
             sending = asyncio.ensure_future(self._store.call("XADD", stream, "*", "data", command.to_json()))
             await asyncio.shield(sending)
             metrics.published.labels(MODEL_CALLS.name, ModelCallCommand.__name__).inc()
@@ -132,7 +132,7 @@ class ModelCallClient:
         """Say again and again that the answer is waited for."""
         while True:
             await asyncio.sleep(_RENEW_S)
-            self._store.send("SET", wanted, 1, "EX", _WANTED_S)
+            self._store.send("SET", wanted, 1, "EX", WANTED_S)
 
     def _take_back(self, stream: str, sent: "asyncio.Future[bytes]") -> None:
         if not sent.cancelled() and sent.exception() is None:

@@ -9,6 +9,7 @@ import pytest
 
 from pentad.contracts.streams import INBOUND, MODEL_CALLS
 from pentad.contracts.tools import ToolSpec
+from pentad.services.gateway.operator import model_calls
 from pentad.shared.presence.published import TOOLS
 from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import NO_TLS, running
@@ -108,6 +109,13 @@ async def test_another_tenants_call_is_not_there(redis_url: str, store: Store, t
         assert (waiting.status_code, waiting.json()["status"]) == (202, "pending"), "no router has taken it yet"
 
 
+@pytest.fixture
+def for_ever_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call whose gateway says nothing more would go on for longer than any test waits."""
+    monkeypatch.setattr(model_calls, "WANTED_S", 3600)
+
+
+@pytest.mark.usefixtures("for_ever_wanted")
 async def test_a_model_call_that_nobody_takes_ends_in_time_and_is_taken_back(
     http: httpx2.AsyncClient, store: Store
 ) -> None:
@@ -120,6 +128,7 @@ async def test_a_model_call_that_nobody_takes_ends_in_time_and_is_taken_back(
     await wait_until("the call to be taken back", gone)
 
 
+@pytest.mark.usefixtures("for_ever_wanted")
 async def test_a_client_that_leaves_takes_its_model_call_back(http: httpx2.AsyncClient, store: Store) -> None:
     for stream in (False, True):
         asking = asyncio.create_task(http.post("/v1/models/default/complete", json=HELLO | {"stream": stream}))
