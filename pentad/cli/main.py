@@ -107,7 +107,7 @@ def _command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
 
 
 def _add_services(commands: Any) -> None:
-    add_serve_options(_command(commands, "up", "Run everything in this process; only the gateway listens."))
+    add_serve_options(_command(commands, "up", "Run everything; only the gateway listens."))
     serve = _command(commands, "serve", "Run one service; needs REDIS_URL.")
     serve.add_argument("service", choices=SERVICES, metavar="SERVICE", help=", ".join(SERVICES))
     add_serve_options(serve)

@@ -119,8 +119,8 @@ class ServiceProcess:
         Call it in the thread of the event loop: when that thread ends, so does the child. Raises ``PentadError`` when
         the system has no room for another process.
         """
-        about = (os.getpid(), os.getcwd(), list(sys.path))
         try:
+            about = (os.getpid(), os.getcwd(), list(sys.path))
             process, ours, life = start_connected(lambda end, life: _start(Launch(service, module, end, life, *about)))
         except OSError as error:
             raise PentadError(f"the process of the {service} cannot be started: {error}") from None
