@@ -110,7 +110,7 @@ def _command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
 
 
 def _add_services(commands: Any) -> None:
-    up = _command(commands, "up", "Run everything in this process; only the gateway listens.")
+    up = _command(commands, "up", "Run everything; only the gateway listens.")
     add_serve_options(up)
     taken_up = "plug-ins, instructions and models again when their files change; calls under way finish as they began"
     up.add_argument("--reload", action="store_true", help=f"take up {taken_up}")

@@ -31,7 +31,7 @@ from pentad.shared.service.runnable import HasNotes, RunnableService
 from pentad.shared.settings import Settings, take_into_environment
 from pentad.shared.telemetry import pass_log_on
 from pentad.system.reload import UsesInstructions, UsesModels
-from pentad.system.service_process import MAX_LINE_BYTES, Launch, Order, unpacked_line
+from pentad.system.service_process import MAX_LINE_BYTES, ProcessLaunch, Order, unpacked_line
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class ParentConnection:
                 await self._writer.wait_closed()
 
 
-async def _run(launch: Launch, stop: Stop) -> int:
+async def _run(launch: ProcessLaunch, stop: Stop) -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, lambda: None)
     ours = socket.socket(fileno=launch.socket_fd)
@@ -111,7 +111,7 @@ async def _run(launch: Launch, stop: Stop) -> int:
         await parent.close()
 
 
-async def _serve(launch: Launch, parent: ParentConnection, stop: Stop) -> int:
+async def _serve(launch: ProcessLaunch, parent: ParentConnection, stop: Stop) -> int:
     """Import and build the service as it is told to, and run it."""
     try:
         if not (environment := await parent.received()):
@@ -181,7 +181,7 @@ def _failed(parent: ParentConnection, error: Exception) -> int:
 
 def main(argument: str) -> int:
     """Serve the parent until it says stop. Returns the exit code."""
-    launch = Launch.from_json(argument)
+    launch = ProcessLaunch.from_json(argument)
     tie_to_parent(launch.life_fd, launch.parent_pid)
     close_to_others()
     os.chdir(launch.directory)

@@ -41,7 +41,7 @@ _STUCK_TICKS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class ProcessLaunch:
     """The only command-line argument of a child, as JSON."""
 
     service: Service
@@ -59,7 +59,7 @@ class Launch:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> "Launch":
+    def from_json(cls, text: str) -> "ProcessLaunch":
         return cls(**json.loads(text))
 
 
@@ -119,9 +119,9 @@ class ServiceProcess:
         Call it in the thread of the event loop: when that thread ends, so does the child. Raises ``PentadError`` when
         the system has no room for another process.
         """
-        about = (os.getpid(), os.getcwd(), list(sys.path))
         try:
-            process, ours, life = start_connected(lambda end, life: _start(Launch(service, module, end, life, *about)))
+            about = (os.getpid(), os.getcwd(), list(sys.path))
+            process, ours, life = start_connected(lambda end, life: _start(ProcessLaunch(service, module, end, life, *about)))
         except OSError as error:
             raise PentadError(f"the process of the {service} cannot be started: {error}") from None
         try:
@@ -249,7 +249,7 @@ class ServiceProcess:
             self._counting = None
 
 
-def _start(launch: Launch) -> subprocess.Popen[bytes]:
+def _start(launch: ProcessLaunch) -> subprocess.Popen[bytes]:
     """Start the process in its own process group, which keeps the terminal's Ctrl-C away from it."""
     return subprocess.Popen(
         [sys.executable, "-m", _MODULE, launch.to_json()],

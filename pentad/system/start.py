@@ -1,4 +1,4 @@
-"""``pentad.start()``: everything in this process, on the caller's loop, beside the caller's own work."""
+"""``pentad.start()``: the whole system beside the caller's own work, on the caller's loop but for the archiver."""
 
 import asyncio
 import logging
