@@ -135,7 +135,7 @@ class MemoryStats(Contract):
     lag_s: float | None = None
     """Seconds that the longest waiting task has waited to be remembered; 0: none waits; None: not asked for."""
     extraction: ExtractionToday | None = None
-    """None: no model was asked what is known from tasks today."""
+    """Absent while no model was asked what is known from tasks today."""
 
 
 class SupportingStatement(Contract):

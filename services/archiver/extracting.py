@@ -74,7 +74,7 @@ class AskedTask:
 
     @property
     def weight(self) -> int:
-        """What the task weighs in a question."""
+        """The weight of the task in a question."""
         return weight_of(self.segments)
 
     @property

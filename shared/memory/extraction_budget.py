@@ -68,7 +68,7 @@ class ExtractionBudget:
 
 @immutable
 class Spending:
-    """What a tenant's extraction has taken today."""
+    """The tokens that a tenant's extraction has taken today."""
 
     tokens: int
     most: int
