@@ -432,7 +432,7 @@ class CountsOfProcess:
     def __init__(self) -> None:
         self._before: dict[tuple[str, tuple[str, ...]], Sequence[float]] = {}
 
-    def take(self, rows: Sequence[CountedRow]) -> None:
+    def add(self, rows: Sequence[CountedRow]) -> None:
         """Add what the process has counted since the last time. Its gauges are shown as they are.
 
         Raises ``ValueError`` for rows that `counted_here` does not return.

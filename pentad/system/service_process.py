@@ -214,7 +214,7 @@ class ServiceProcess:
             case ["log", dict(record)]:
                 log_passed(record)
             case ["counts", list(rows)]:
-                self._counts.take(rows)
+                self._counts.add(rows)
                 self._end_counting()
             case _:
                 raise ValueError(f"it is no line of a service: {str(line)[:100]}")

@@ -14,6 +14,7 @@ import pytest
 
 from pentad.contracts.streams import ARCHIVE, DEAD, EMBED, MEMORY_REPLY, STREAMS, TASK_WAKE, TOOL_CALLS
 from pentad.shared import metrics
+from pentad.shared.instructions.builtin import MEMORY_ARCHIVER, MEMORY_RETRIEVER
 from pentad.shared.keys import MEMORY_COUNTS, TaskKeys
 from pentad.shared.memory.memory_counts import VECTORS
 from pentad.shared.metrics import METRICS, Metric
@@ -117,6 +118,11 @@ def script(held: asyncio.Event) -> Callable[[dict[str, Any]], Reply]:
     }
 
     def answer(request: dict[str, Any]) -> Reply:
+        system = request["messages"][0]["content"]
+        if MEMORY_ARCHIVER.system_prompt in system:
+            return say('{"nodes":[],"edges":[]}')
+        if MEMORY_RETRIEVER.system_prompt in system:
+            return say('{"strategy":"none","start_nodes":[]}')
         said = next(m["content"] for m in reversed(request["messages"]) if m["role"] == "user")
         return next(replies.get(said, iter(())), None) or planned(request)
 
@@ -165,6 +171,7 @@ async def test_every_metric_moves_by_what_happened(tmp_path: Path) -> None:
         page = await running.page()
         exact(page)
         await appended(running, page)
+        await retrieves(running)
         await corrects(running)
         await erases(running)
         await loses_memory(running)
@@ -295,6 +302,17 @@ async def corrects(running: System) -> None:
     await running.until("the case", lambda page: page.of(metrics.eval_cases, outcome="kept") == 1)
 
 
+async def retrieves(running: System) -> None:
+    """Something is known about a new task, and the rule would leave a part of it aside."""
+    for text in ("The ferry leaves at nine", "A ferry is a boat"):
+        body = json.dumps({"kind": "fact", "text": text}).encode()
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"{running.url}/v1/memory/nodes", body, headers, method="POST")
+        await asyncio.to_thread(lambda asked=request: urllib.request.urlopen(asked, timeout=PATIENCE_S).close())
+    await running.turn("walks", "When does the ferry leave?")
+    await running.until("the choice", lambda page: page.of(metrics.retriever_seconds) == 1)
+
+
 async def erases(running: System) -> None:
     """A task is erased everywhere."""
     task = (await running.turn("erased", "to be erased"))["task_id"]
@@ -321,6 +339,8 @@ async def settled(running: System) -> None:
 
     async def quiet() -> bool:
         now = await asyncio.to_thread(_get, f"{running.url}/metrics")
+        if Page(now).of(metrics.extractions) != Page(now).of(metrics.archived, outcome="ok"):
+            return False
         shown = "\n".join(line for line in now.splitlines() if line.startswith("pentad_") and "_total" in line)
         last.append(shown)
         await asyncio.sleep(0.3)
@@ -360,7 +380,16 @@ def exact(page: Page) -> None:
     assert page.of(metrics.step_seconds, outcome="failed") == 3
     assert page.of(metrics.step_seconds, outcome="interrupted") == 1
     assert page.of(metrics.step_seconds, outcome="lost") == page.of(metrics.lease_losses, service="task-runner") == 1
-    assert page.of(metrics.step_seconds, outcome="committed") == page.of(metrics.model_seconds, outcome="ok")
+    extracted = page.of(metrics.extraction_tasks)
+    assert page.of(metrics.extractions, outcome="answered") == page.of(metrics.archived, outcome="ok") >= extracted > 0
+    assert (
+        page.of(metrics.step_seconds, outcome="committed") == page.of(metrics.model_seconds, outcome="ok") - extracted
+    )
+    internal = {way: page.of(metrics.internal_tokens, direction=way) for way in ("input", "output")}
+    assert internal == {
+        way: page.of(metrics.internal_tokens, instruction="memory_archiver", direction=way) for way in internal
+    }
+    assert page.of(metrics.internal_usd) == pytest.approx((internal["input"] + 2 * internal["output"]) / 1e6)
     assert page.of(metrics.first_delta_seconds) == 9, "turns whose first step says something"
     assert page.kinds(metrics.dead, "stream") == {"archive": 2, "inbound": 1}
     assert page.kinds(metrics.failed, "stream") == {"archive": 2}

@@ -12,6 +12,7 @@ from pentad.contracts.quotes import quotes_in
 from pentad.contracts.recalls import RecallWalk
 from pentad.contracts.records import Anchor, Manifest, SegmentType, StepRecord
 from pentad.services.task_runner.initial_recall import ModelWalkChooser
+from pentad.shared import metrics
 from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.embedder.vectors import Requester
 from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, NodeKind, Support
@@ -30,11 +31,12 @@ from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.segments.anchors import anchor_text
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
+from pentad.shared.vectors.selection import Selection, Whose
 from tests.integration.handlers.flow import Flow, answer
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.replies import Reply, fail, say
 from tests.support.recalling import recalling
-from tests.support.remembering import remember
+from tests.support.remembering import COLLECTION, remember
 from tests.support.waiting import PATIENCE_S
 from tests.unit.segments.transcripts import answered, said
 
@@ -178,6 +180,48 @@ async def test_where_it_is_gone_slow_or_wrong_the_rule_says_and_the_manifest_why
     assert (manifest.walk.by, manifest.walk.strategy) == ("rule", "astar")
     assert problem in (manifest.walk.problem or "nothing is said")
     assert await tasks.store.call("EXISTS", keys.walk) == 0, "what the rule says is not kept as the model's"
+
+
+async def test_where_the_rule_starts_from_all_that_is_known_nobody_is_asked(tasks: Tasks) -> None:
+    await tasks.vectors.delete(COLLECTION, Selection(OWNER, Whose.ALL, ids=(fact(FERRY).id,)))
+    async with answering({"strategy": "bfs", "start_nodes": ["k1"]}) as (server, chat):
+        chooser = ModelWalkChooser(tasks.store, pool_of(chat), InstructionBook(tasks.store))
+        recall = recalling(tasks.store, tasks.vectors, timeout_s=PATIENCE_S, graph=tasks.graph, chooser=chooser)
+        said_first = ["Is a ferry a boat, and a boat a ferry?"]
+        question = RecallQuestion(OWNER, said_first, (), "task-0-new", 1_900_000_000_000)
+        found = await recall.recall(question, Requester(0, OWNER.tenant, "s1", "task-0-new"))
+    assert found.walk is not None
+    assert (found.walk.by, found.walk.problem) == ("rule", None)
+    assert server.seen.chats == [], "there is nothing to choose"
+
+
+async def test_a_model_that_keeps_being_late_holds_up_no_more_tasks(tasks: Tasks) -> None:
+    late = metrics.retriever_seconds.labels("late")
+    before = [*late.buckets()][-1][1]
+    reply = say('{"strategy":"bfs","start_nodes":["k1"]}', delay=30.0, chunks=2)
+    async with answering(reply) as (server, chat):
+        chooser = ModelWalkChooser(tasks.store, pool_of(chat), InstructionBook(tasks.store), 0.1)
+        recall = recalling(tasks.store, tasks.vectors, timeout_s=PATIENCE_S, graph=tasks.graph, chooser=chooser)
+        problems = []
+        for number in range(6):
+            question = RecallQuestion(OWNER, [ASKS], (), f"task-0-{number}", 1_900_000_000_000)
+            found = await recall.recall(question, Requester(0, OWNER.tenant, "s1", question.task))
+            assert found.walk is not None
+            problems.append(found.walk.problem or "")
+    assert [*late.buckets()][-1][1] - before == len(server.seen.chats) <= 4, "three, and perhaps one that finds out"
+    assert "left alone for a while" in problems[3]
+    assert all(problems)
+
+
+async def test_what_the_choice_of_a_walk_has_cost_is_counted(tasks: Tasks) -> None:
+    tokens, chosen = metrics.internal_tokens, metrics.retriever_seconds.labels("chosen")
+    before = [tokens.labels("memory_retriever", way).value for way in ("input", "output")]
+    times = [*chosen.buckets()][-1][1]
+    async with answering({"strategy": "bfs", "start_nodes": ["k2"]}) as (_, chat):
+        await tasks.begin(chat)
+    after = [tokens.labels("memory_retriever", way).value for way in ("input", "output")]
+    assert all(new > old for old, new in zip(before, after, strict=True))
+    assert [*chosen.buckets()][-1][1] == times + 1
 
 
 async def test_the_offline_model_is_not_asked(tasks: Tasks) -> None:

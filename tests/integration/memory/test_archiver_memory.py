@@ -1,24 +1,31 @@
 """The archiver and the embedded memory: one has it, others stand by; while it is away nothing else waits for it."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from pentad.contracts.commands import WakeUp
+from pentad.contracts.models import ModelEntry
+from pentad.contracts.records import TranscriptMeta
 from pentad.contracts.streams import ARCHIVE, LEARN, REMEMBER
 from pentad.services.archiver.app import Archiver
+from pentad.shared.actors.transcript import entry
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import NodeKind
 from pentad.shared.graph.merging import node_id
+from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.stores import graph_of, vectors_of
 from pentad.shared.owners import Owner
 from pentad.shared.records.record_store import Records
+from pentad.shared.registries.registrations import REGISTERED_MODELS
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.vector_store import Vectors
-from tests.integration.memory.remembered import TASK, end, texts
+from tests.integration.memory.remembered import AT, ENDED, TASK, end, texts
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.replies import say
 from tests.support.remembering import COLLECTION
@@ -193,3 +200,58 @@ async def test_a_model_is_asked_what_is_known_from_an_archived_task(store: Store
 
             await wait_until("the fact", there)
         await graph.aclose()
+
+
+async def test_a_model_that_is_registered_later_is_asked_and_one_that_is_removed_is_not(
+    store: Store, tmp_path: Path
+) -> None:
+    """Without a restart; meanwhile what people state is found by rule."""
+    fact = {"id": "a", "kind": "fact", "text": "Ada is a cat.", "importance": 0.9, "segments": [1]}
+    settings = settings_of(store.url, tmp_path)
+    assert settings.pentad_extract == "auto", "nobody has to say so"
+    graph, records = graph_of(settings, store), Records(settings.records_url)
+
+    async def extraction(number: int) -> Mapping[str, Any]:
+        keys = TaskKeys(0, TASK.tenant, f"task-0-{number}")
+        said = {"role": "user", "content": f"My cat {number} is called Ada."}
+        await store.call("RPUSH", keys.log, entry(said, TranscriptMeta(at=AT, user_id="ada")))
+        await store.call("HSET", keys.header, *chain.from_iterable(ENDED.items()))
+        woken = WakeUp(actor=keys.actor).to_json()
+        for stream in (REMEMBER, ARCHIVE):
+            await store.call("XADD", stream.key(0), "*", "data", woken)
+        found: list[Mapping[str, Any]] = []
+
+        async def decided() -> bool:
+            record = await records.read(keys.tenant, keys.task)
+            found[:] = [record.extraction] if record is not None and record.extraction is not None else []
+            return bool(found)
+
+        await wait_until("what is known of the task", decided)
+        return found[0]
+
+    async def has(text: str) -> bool:
+        with suppress(MemoryOutageError):
+            return any(node.text == text for node in await graph.node_page(TASK.tenant, 100))
+        return False
+
+    async with (
+        ScriptedModel(lambda request: say(json.dumps({"nodes": [fact], "edges": []}))) as model,
+        running(settings) as archiver,
+    ):
+        pool = archiver._models.pool if archiver._models is not None else None
+        assert pool is not None
+        assert "problem" in await extraction(1)
+        await wait_until("the fact by rule", lambda: has("My cat 1 is called Ada."))
+        entry_ = {"id": "late", "kind": "llm", "endpoint": model.base_url, "model": "scripted", "default": True}
+        registry = await REGISTERED_MODELS.read(store)
+        await REGISTERED_MODELS.write(store, registry, "late", ModelEntry.model_validate(entry_))
+        await wait_until("the model to be known", lambda: pool.is_real(None))
+        assert "value" in await extraction(2)
+        await wait_until("the fact by the model", lambda: has("Ada is a cat."))
+        assert not await has("My cat 2 is called Ada.")
+        await REGISTERED_MODELS.write(store, await REGISTERED_MODELS.read(store), "late", None)
+        await wait_until("the model to be gone", lambda: not pool.is_real(None))
+        assert "problem" in await extraction(3)
+        await wait_until("the fact by rule", lambda: has("My cat 3 is called Ada."))
+    assert len(model.seen.chats) == 1
+    await graph.aclose()

@@ -13,6 +13,7 @@ from pentad.services.tool_worker.builtins.memory_forget import OwnMemories
 from pentad.shared.keys import UNDO_S, TaskKeys, erased_user, undoable
 from pentad.shared.memory.forgotten import forgotten_of
 from pentad.shared.memory.forgotten_notes import notes_of, write_handed_over
+from pentad.shared.memory.task_graph import every_fact, ruled_facts
 from pentad.shared.owners import Owner
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.store.store import Store
@@ -188,9 +189,11 @@ async def test_what_a_model_has_extracted_comes_back_from_its_answer_in_the_reco
     assert record is not None
     assert task is not None
     text = "Ada has a green boat."
-    fact = {"id": "a", "kind": "fact", "text": text, "importance": 0.9, "segments": [3]}
+    fact = {"id": "a", "kind": "concept", "text": text, "importance": 0.9, "segments": [3]}
     segments = [segment.id for segment in task.remaining.task.segments]
+    ruled = {segment: node.id for segment, node in ruled_facts(task.remaining.task, every_fact)}
     kept = {"value": {"nodes": [fact], "edges": []}, "near": [], "same": {}, "model": "m", "segments": segments}
+    kept["ruled"] = ruled
     await memories.records.write(record.model_copy(update={"extraction": kept}))
     await memories.extracting.rebuild(OLD)
     before = await memories.all()

@@ -5,7 +5,7 @@ import pytest
 from pentad.shared.graph.traversal import Reached
 from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND
 from pentad.shared.memory.ranking import MemoryHit
-from pentad.shared.memory.walk_choice import MOST_STARTS, WalkChoice, requested_walk, walk_by_rule
+from pentad.shared.memory.walk_choice import MOST_STARTS, WalkChoice, leaves_a_choice, requested_walk, walk_by_rule
 from pentad.shared.memory.walks import scores_of
 from pentad.shared.owners import Owner
 from pentad.shared.vectors.points import Payload
@@ -22,6 +22,12 @@ SAID = hit("said", 0.9, SEGMENT_KIND, "user_message", "mimi solberg\ntromso")
 
 def test_where_no_node_is_among_the_best_none_is_walked_from() -> None:
     assert walk_by_rule([]) is walk_by_rule([SAID]) is walk_by_rule([SAID, hit("far", 0.5)]) is None
+
+
+def test_a_model_has_a_choice_where_the_rule_leaves_nodes_aside() -> None:
+    near, far = hit("near", 0.9), hit("far", 0.3)
+    for hits, choice in (([SAID], False), ([near, SAID], False), ([near, far], True), ([SAID, far], False)):
+        assert leaves_a_choice(walk_by_rule(hits), hits) == choice
 
 
 def test_the_closest_come_first_but_for_a_procedure() -> None:

@@ -91,7 +91,7 @@ def test_what_another_process_has_counted_is_added_once_and_stays_when_a_new_one
             (metrics.lag.name, ["elsewhere", "group"], [count]),
             ("pentad_of_a_newer_version_total", [], [1]),
         ]
-        process.take(rows)
+        process.add(rows)
     assert tools.value == 4
     assert (times.sum, next(times.buckets())) == (2.0, (0.001, 4))
     assert [s.value for family in metrics.lag.labels("elsewhere", "group").collect() for s in family.samples] == [1]
@@ -110,7 +110,7 @@ def test_what_another_process_has_counted_is_added_once_and_stays_when_a_new_one
 )
 def test_rows_that_no_process_counts_are_refused(row: metrics.CountedRow) -> None:
     with pytest.raises((ValueError, TypeError)):
-        metrics.CountsOfProcess().take([row])
+        metrics.CountsOfProcess().add([row])
 
 
 def test_what_is_counted_here_is_told_without_what_nobody_used_and_without_the_loop_of_this_process() -> None:

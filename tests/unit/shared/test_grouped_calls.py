@@ -95,3 +95,33 @@ async def test_for_a_caller_that_has_gone_no_call_is_made() -> None:
     calls.gate.set()
     assert await stays == 6
     assert calls.made == [[1], [3]]
+
+
+async def test_others_are_waited_for_before_a_call() -> None:
+    made: list[list[int]] = []
+
+    async def together(items: Sequence[int]) -> Sequence[int]:
+        made.append([*items])
+        return items
+
+    grouped = GroupedCalls(together, 10, refusal=RefusedItemError, gather_s=0.2)
+    first = asyncio.create_task(grouped.call(1))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert await grouped.call(2) == 2
+    assert await first == 1
+    assert made == [[1, 2]]
+
+
+async def test_closed_it_gives_up_the_call_and_all_that_wait() -> None:
+    calls = Calls()
+    calls.gate.clear()
+    waiting = [asyncio.create_task(calls.grouped.call(n)) for n in range(6)]
+    while not calls.made:
+        await asyncio.sleep(0)
+    await calls.grouped.aclose()
+    ended = await asyncio.gather(*waiting, return_exceptions=True)
+    assert all(isinstance(each, asyncio.CancelledError) for each in ended)
+    assert calls.under_way == 0
+    calls.gate.set()
+    assert await calls.grouped.call(7) == 14, "it may be used again"
