@@ -6,23 +6,22 @@ memory of short tasks the words of asking are rarer than those of the tasks. So 
 
 from pentad.shared.digests.wording import FUNCTION_WORDS
 
-COMMON_WEIGHT = 0.3
+COMMON_WEIGHT = 0.5
 """Weight of a common word in a question; other words weigh 1."""
 COMMON_WORDS = FUNCTION_WORDS | frozenset(
     """
-    able accord add advice advise advised allow answer answered answers approach approaches aspect aspects available
-    based become begin bring brought certain check common complete consider considered considering consist continue
-    conversation conversations correct course create current currently decide describe described detail details discuss
-    discussed during each early easy effective eight end ensure entire especially every exactly explain explained
-    explanation five focus follow following four full general generally give given gives good happen help helped helpful
-    helps hold idea ideas important improve include included including information instead involve item items kindly
-    large let line list listed long main main manage matter mention mentioned mentions message method nine number offer
-    option options order organize overall part particular parts piece plan planned planning plans point points prefer
-    prepare present previous previously process project projects provide provided purpose quick quickly recall recent
-    recently recommend recommended relate related remember remind reply request required response result results second
-    send session sessions seven share short show showed shown similar simple simply six small specific specifically
-    start started state step steps strategy structure subject suggested suggestion suggestions summarise summarize
-    summary sum talk talked task tasks ten third three throughout together told topic topics total toward type types
-    understand user users various walk ways went whenever wherever word words write written year
+    able accord add advice advise advised allow answer answered answers approach approaches aspect aspects
+    available based become certain check common complete consider considered considering consist continue
+    conversation conversations correct course create current currently decide describe described detail details
+    discuss discussed during each early easy eight end ensure entire especially every exactly explain explained
+    explanation five focus follow following four full general generally give given gives good help helped
+    helpful helps important include included including information instead involve item items kindly large let
+    line list listed long main main manage matter mention mentioned mentions message method nine number option
+    options order organize overall part particular parts piece point points prefer present previous previously
+    provide provided purpose quick quickly recall recent recently recommend recommended relate related remember
+    remind reply request required response result results second send session sessions seven short show showed
+    shown similar simple simply six small specific specifically start started state step steps subject suggested
+    suggestion suggestions summarise summarize summary task tasks ten third three throughout together topic
+    topics total toward type types understand user users various ways went whenever wherever word words write
     """.split()
 )

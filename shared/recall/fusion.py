@@ -54,8 +54,8 @@ class PartWeights:
     """Number of hits that each search is asked for."""
 
 
-MEANING_WEIGHTS = PartWeights(text=0.5, around=0.2, words=0.2, around_words=0.3, task=0.3, answers=0.2)
-LETTERS_WEIGHTS = PartWeights(text=0.1, around=0.0, words=0.4, around_words=0.3, task=0.3, answers=0.3, found_each=100)
+MEANING_WEIGHTS = PartWeights(text=0.4, around=0.2, words=0.2, around_words=0.3, task=0.3, answers=0.2)
+LETTERS_WEIGHTS = PartWeights(text=0.1, around=0.0, words=0.3, around_words=0.3, task=0.3, answers=0.3, found_each=100)
 """Weights for the embedding without a model: words find, and its vectors forgive misspellings."""
 WORDS_WEIGHTS = replace(LETTERS_WEIGHTS, text=0.0)
 """Weights for the embedding without a model when its vectors are not searched, which takes as long as two searches for
@@ -212,8 +212,9 @@ def spread_over_messages(
         message = facts[each.id].message if each.id in facts else ""
         if message in seen:
             less = each.score * (1 - _FURTHER_SHARE)
-            each = RankedSegment(each.id, each.score - less, {**each.parts, "further": -less * most})
-        elif message:
+            spread.append(RankedSegment(each.id, each.score - less, {**each.parts, "further": -less * most}))
+            continue
+        if message:
             seen.add(message)
         spread.append(each)
     spread.sort(key=_SCORE, reverse=True)

@@ -1,8 +1,8 @@
 """Decides which memories are about a question: a search always has a best hit, whatever it is asked.
 
 A question about something unknown finds memories that share its common words. So each word counts by how rare it is
-among the memories that were found, and words that are common in the language count little. One of the best memories must contain enough of the question's words; then those
-with a comparable score are about it.
+among the memories that were found, and words that are common in the language count little. One of the best memories
+must contain enough of the question's words; then those with a comparable score are about it.
 """
 
 from collections.abc import Sequence

@@ -56,7 +56,7 @@ def _stems_and_pairs(text: str) -> Iterator[str]:
 
 def _is_common(word: str) -> bool:
     """Whether a stem, or a pair of Chinese characters, says little about the subject of a text."""
-    return word in _common_stems() or not FUNCTION_CHARS.isdisjoint(word)
+    return word in _common_stems() or FUNCTION_CHARS.issuperset(word)
 
 
 @cache
