@@ -20,7 +20,7 @@ _ASCII_WORD, _ASCII_LENGTH = re.compile(r"[^\W_]+", re.ASCII), re.compile(r"\w+"
 """Words of a text in ASCII, as most messages are: matching them is a quarter of the work."""
 _MAX_WORD_CHARS = 32
 """Letters of a word that count, so that no text fills the cache with long ones."""
-_FUNCTION_WORDS = frozenset(
+FUNCTION_WORDS = frozenset(
     """
     a able about actually after again ago all almost already also although always am an and another any anybody
     anyone anything anyway are around as ask at away back be because been before being best better between big bit
@@ -40,7 +40,7 @@ _FUNCTION_WORDS = frozenset(
     """.split()
 )
 """English words that are said whatever the talk is about."""
-_FUNCTION_CHARS = frozenset(
+FUNCTION_CHARS = frozenset(
     "的了吗呢吧啊呀哦嗯哈呗嘛我你您他她它们是在有没不很也都就还要想会能可以这那个些什么怎样哪谁几多少"
     "请帮给把和跟与或对从到被让去来好行谢再见找推荐知道告诉说看下一上里家"
 )
@@ -75,12 +75,12 @@ def words_of(cleaned: str) -> tuple[int, ...]:
 
 def _numbers(words: Iterable[str]) -> list[int]:
     """Hash the words that say what a talk is about."""
-    return [_stem_hashed(w[:_MAX_WORD_CHARS]) for w in words if w not in _FUNCTION_WORDS and (w[1:] or w.isdigit())]
+    return [_stem_hashed(w[:_MAX_WORD_CHARS]) for w in words if w not in FUNCTION_WORDS and (w[1:] or w.isdigit())]
 
 
 def _pairs(wide: str) -> list[str]:
     neighbours = pairwise(wide)
-    return [one + two for one, two in neighbours if one not in _FUNCTION_CHARS and two not in _FUNCTION_CHARS]
+    return [one + two for one, two in neighbours if one not in FUNCTION_CHARS and two not in FUNCTION_CHARS]
 
 
 @lru_cache(maxsize=16_384)

@@ -17,6 +17,7 @@ from pentad.shared.immutable import immutable
 from pentad.shared.memory.mentions import name_terms, names_kept, names_told
 from pentad.shared.models.loose_values import as_text
 from pentad.shared.owners import Owner
+from pentad.shared.recall.cues import MOST_ASKING_CHARS
 from pentad.shared.recall.segment_features import (
     AROUND,
     SegmentFacts,
@@ -27,7 +28,7 @@ from pentad.shared.recall.segment_features import (
     task_terms,
 )
 from pentad.shared.recall.terms import SparseTerms, words_digest
-from pentad.shared.segments.anchors import anchor_text, task_point_id
+from pentad.shared.segments.anchors import anchor_text, message_of, task_point_id
 from pentad.shared.segments.segment import MOST_OF_TASK, Segment, segments_of
 from pentad.shared.vectors.points import Dense, Detail, Payload, Point, Sparse, SparseVector
 
@@ -167,11 +168,13 @@ def facts_of(payload: Payload) -> SegmentFacts:
         asked_before=None if before is None else str(before),
         speaker=str(kept.get("speaker", "")),
         by_user=bool(kept.get("by_user")),
-        asks=bool(kept.get("asks")),
+        asks=bool(kept.get("asks")) and len(payload.text) <= MOST_ASKING_CHARS,
         dated=bool(kept.get("dated")),
         names=names_kept(kept),
         at_ms=payload.at,
         importance=payload.importance,
+        wishes=bool(kept.get("wishes")),
+        message=message_of(payload.anchor) if payload.kind == SEGMENT_KIND else "",
     )
 
 
@@ -231,7 +234,7 @@ def bare_payload(task: CutTask, place: int) -> Payload:
 def _segment_details(facts: SegmentFacts, digest: str) -> dict[str, Detail]:
     """Return the details that `facts_of` and `words_kept` read; false ones are left out."""
     told: dict[str, Detail] = {"speaker": _writable(facts.speaker[:_MAX_SPEAKER_CHARS])}
-    told |= {name: True for name in ("by_user", "asks", "dated") if getattr(facts, name)}
+    told |= {name: True for name in ("by_user", "asks", "dated", "wishes") if getattr(facts, name)}
     told |= {_DIGEST_DETAIL: digest} if digest else {}
     if facts.asked_before is not None:
         told["asked_before"] = facts.asked_before

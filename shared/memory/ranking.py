@@ -14,7 +14,15 @@ from pentad.shared.memory.mentions import mentions_in, most_asked, name_terms
 from pentad.shared.memory.points import NODE_KIND, SEGMENT_KIND, TASK_KIND, facts_of, sparse, words_kept
 from pentad.shared.memory.true_times import untrue_among
 from pentad.shared.owners import Owner
-from pentad.shared.recall.fusion import FoundSegments, PartWeights, RankedSegment, fused, highest_sum, weights_for
+from pentad.shared.recall.fusion import (
+    FoundSegments,
+    PartWeights,
+    RankedSegment,
+    fused,
+    highest_sum,
+    spread_over_messages,
+    weights_for,
+)
 from pentad.shared.recall.name_paths import connected, names_to_follow
 from pentad.shared.recall.newer_first import newer_first
 from pentad.shared.recall.questions import ReadQuestion, read_question
@@ -122,7 +130,9 @@ def ranked_memories(
                 facts.pop(name, None)
             ranked = fused(question, found.with_graph(graph), facts, weights, moment, ranked)
     texts = {each.id: payloads[each.id].text for each in ranked}
-    return without_duplicates(newer_first(ranked, facts, texts, highest_sum(question, weights)), payloads, asked.limit)
+    most = highest_sum(question, weights)
+    spread = spread_over_messages(newer_first(ranked, facts, texts, most), facts, most)
+    return without_duplicates(spread, payloads, asked.limit)
 
 
 def _selections(asked: MemoryQuestion) -> list[Selection]:

@@ -8,7 +8,7 @@ from math import log
 from pentad.contracts.memories import MemoryKind
 from pentad.shared.memory.points import CutTask, segment_payload
 from pentad.shared.memory.ranking import MemoryHit, MemoryQuestion, question_of
-from pentad.shared.recall.fusion import LETTERS_WEIGHTS, FoundSegments, fused
+from pentad.shared.recall.fusion import LETTERS_WEIGHTS, FoundSegments, fused, highest_sum, spread_over_messages
 from pentad.shared.recall.segment_features import SegmentFeatures, features_of
 from pentad.shared.recall.terms import SparseTerms
 from pentad.shared.vectors.points import Payload
@@ -37,7 +37,8 @@ def working_hits(asked: MemoryQuestion, tasks: Sequence[CutTask]) -> list[Memory
     )
     facts = {name: each.facts for name, each in features.items() if name in found.words}
     ranked = fused(question, found, facts, LETTERS_WEIGHTS, asked.now_ms)
-    return [MemoryHit(each.id, payloads[each.id], each.score, each.parts) for each in ranked[: asked.limit]]
+    spread = spread_over_messages(ranked, facts, highest_sum(question, LETTERS_WEIGHTS))
+    return [MemoryHit(each.id, payloads[each.id], each.score, each.parts) for each in spread[: asked.limit]]
 
 
 def _seen(asked: MemoryQuestion, task: CutTask) -> Iterator[tuple[str, SegmentFeatures, Payload]]:

@@ -44,6 +44,39 @@ def names_time(text: str) -> bool:
     return _TIME.search(_searched_part(text)) is not None
 
 
+MOST_ASKING_CHARS = 160
+"""Characters of a text that does nothing but ask; a longer one that ends with a question says something besides."""
+
+
+def only_asks(text: str) -> bool:
+    """Whether a text is a question and nothing else."""
+    return len(text) <= MOST_ASKING_CHARS and ends_asking(text)
+
+
+_STANDING_WISH = re.compile(
+    r"(?:^|[.!?;:,\n]\s{0,8}|\b(?:please|and|but|should|must|to)\s{1,8})(?:always|never)\b"
+    r"|\b(?:from now on|my preference|keep in mind|(?:do not|don't|never) forget|remember (?:that|to))\b"
+    r"|\bi(?:'d| would)? (?:much |really |always |usually )?prefer\b"
+    r"|(?:总是|始终|务必|一律|每次都|永远不要|千万别|千万不要)|以后[都请]|我(?:更|比较|最)喜欢|我偏好|我宁愿"
+)
+_ANSWERED = re.compile(
+    r"\bdid you\b|\b(?:have|had) you (?:said|told|recommended|suggested|advised|explained|given|listed|mentioned|"
+    r"proposed|described|shown|written)\b|\byou(?: have|'ve| had|'d)? (?:said|told|recommended|suggested|advised|"
+    r"explained|gave|given|listed|mentioned|proposed|described|offered|provided|showed|shown|wrote|written)\b"
+    r"|你(?:之前|上次|刚才|刚刚|当时|曾)|你(?:说|讲|推荐|建议|告诉|提到|列|写|解释)[过了的]"
+)
+
+
+def has_standing_wish(text: str) -> bool:
+    """Whether a text says what its speaker always wants, or prefers."""
+    return _STANDING_WISH.search(_searched_part(text).replace("’", "'")) is not None
+
+
+def asks_what_was_answered(text: str) -> bool:
+    """Whether a question is about something that the assistant has said."""
+    return _ANSWERED.search(_searched_part(text).replace("’", "'")) is not None
+
+
 def asks_when(text: str) -> bool:
     """Whether a text asks when something happens."""
     return _WHEN.search(_searched_part(text)) is not None

@@ -30,18 +30,22 @@ class PartWeights:
     words: float
     """Weight of the words shared with the text, by BM25."""
     around_words: float
+    """Weight of the words shared with the segment and its neighbours, by BM25: the mean of its message's segments."""
     task: float
     """Weight of the words shared with the whole task, by BM25."""
     answers: float
     """Weight of following a question that is like this one."""
     speaker: float = 0.5
     """Weight of being said by somebody whom the question names."""
-    by_user: float = 0.1
+    by_user: float = 0.4
     """Weight of being said by the user, where the question is in the first person."""
     when: float = 0.3
     """Weight of saying a time, where the question asks for one."""
     asks: float = -0.2
-    """Weight of ending with a question; negative, since questions answer nothing."""
+    """Weight of doing nothing but ask; negative, since questions answer nothing."""
+    wishes: float = 0.2
+    """Weight of what a user always wants, or prefers, where the question names nobody: it holds for every request about
+    its subject."""
     graph: float = 0.7
     """Weight of sharing a rare name with one of the best hits."""
     recency: float = 0.05
@@ -50,8 +54,8 @@ class PartWeights:
     """Number of hits that each search is asked for."""
 
 
-MEANING_WEIGHTS = PartWeights(text=0.5, around=0.2, words=0.2, around_words=0.3, task=0.3, answers=0.2)
-LETTERS_WEIGHTS = PartWeights(text=0.1, around=0.0, words=0.4, around_words=0.3, task=0.3, answers=0.3, found_each=100)
+MEANING_WEIGHTS = PartWeights(text=0.4, around=0.2, words=0.2, around_words=0.3, task=0.3, answers=0.2)
+LETTERS_WEIGHTS = PartWeights(text=0.1, around=0.0, words=0.3, around_words=0.3, task=0.3, answers=0.3, found_each=100)
 """Weights for the embedding without a model: words find, and its vectors forgive misspellings."""
 WORDS_WEIGHTS = replace(LETTERS_WEIGHTS, text=0.0)
 """Weights for the embedding without a model when its vectors are not searched, which takes as long as two searches for
@@ -122,12 +126,13 @@ def fused(
     lead to are taken from there.
     """
     ranked = [each for each in before if each.id not in found.graph and each.id in facts]
+    around_words = _of_messages(_scaled_from_zero(found.around_words), found, facts)
     text, words, tasks = _scaled_from_lowest(found.text), _scaled_from_zero(found.words), _scaled_from_zero(found.tasks)
     searched = (
         ("text", weights.text, text),
         ("around", weights.around, _scaled_from_lowest(found.around)),
         ("words", weights.words, words),
-        ("around_words", weights.around_words, _scaled_from_zero(found.around_words)),
+        ("around_words", weights.around_words, around_words),
         ("graph", weights.graph, found.graph),
     )
     done, found_parts = {each.id for each in ranked}, dict[str, dict[str, float]]()
@@ -164,17 +169,64 @@ def _add_fact_parts(
         parts["when"] = weights.when
     if facts.asks:
         parts["asks"] = weights.asks
+    if facts.wishes and not question.speakers:
+        parts["wishes"] = weights.wishes
     if facts.importance:
         parts["importance"] = weights.importance * facts.importance
     if facts.at_ms:
         parts["recency"] = weights.recency * 0.5 ** (max(0, now_ms - facts.at_ms) / _HALF_LIFE_MS)
 
 
+def _of_messages(scores: Scores, found: FoundSegments, facts: Mapping[str, SegmentFacts]) -> Scores:
+    """Return for each segment that a search found the mean score of those of its message.
+
+    A long message has many segments, and the best of many is high by chance: a message counts by all that was found of
+    it (late aggregation).
+    """
+    messages: dict[str, list[str]] = {}
+    for name in {**found.text, **found.around, **found.words, **found.around_words}:
+        if name in facts:
+            messages.setdefault(facts[name].message or name, []).append(name)
+    means = dict[str, float]()
+    for names in messages.values():
+        if mean := sum(scores.get(name, 0.0) for name in names) / len(names):
+            means |= dict.fromkeys(names, mean)
+    return means
+
+
+_FURTHER_SHARE = 0.5
+"""Share of its score that a further segment of a message keeps in `spread_over_messages`."""
+
+
+def spread_over_messages(
+    ranked: Sequence[RankedSegment], facts: Mapping[str, SegmentFacts], most: float
+) -> list[RankedSegment]:
+    """Return a ranking in which all but the best segment of each message have half of their score.
+
+    So the first hits are of different messages; who wants more of a message opens its anchor. ``most``: see
+    `highest_sum`.
+    """
+    seen: set[str] = set()
+    spread: list[RankedSegment] = []
+    for each in ranked:
+        message = facts[each.id].message if each.id in facts else ""
+        if message in seen:
+            less = each.score * (1 - _FURTHER_SHARE)
+            spread.append(RankedSegment(each.id, each.score - less, {**each.parts, "further": -less * most}))
+            continue
+        if message:
+            seen.add(message)
+        spread.append(each)
+    spread.sort(key=_SCORE, reverse=True)
+    return spread
+
+
 def highest_sum(question: ReadQuestion, weights: PartWeights) -> float:
     """Return the highest sum that the parts of a score can have for this question."""
     said = weights.text + weights.around + weights.words + weights.around_words + weights.task + weights.answers
     known = weights.graph + weights.importance + weights.recency
-    asked = weights.speaker * bool(question.speakers) + weights.by_user * question.of_user
+    asked = weights.speaker if question.speakers else weights.wishes
+    asked += weights.by_user * question.of_user
     return said + known + asked + weights.when * question.when
 
 

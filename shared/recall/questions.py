@@ -6,11 +6,12 @@ A participant's name occurs in all that is said to and by them, so it says littl
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import islice
 
 from pentad.shared.digests.wording import WIDE
 from pentad.shared.immutable import immutable
-from pentad.shared.recall.cues import asks_when
-from pentad.shared.recall.terms import SparseTerms, asked_terms, terms_of
+from pentad.shared.recall.cues import asks_what_was_answered, asks_when
+from pentad.shared.recall.terms import SparseTerms, question_terms
 
 MOST_CHARS = 2_000
 """Characters of a question that are read."""
@@ -31,11 +32,11 @@ class ReadQuestion:
     text: str
     """The question without the names of participants; this text is embedded."""
     terms: SparseTerms
-    """Terms of the three sparse searches."""
+    """Terms of the three sparse searches, with their weights."""
     speakers: frozenset[str]
     """Participants that the question names."""
     of_user: bool
-    """Whether it is asked in the first person: then the user's own words count more."""
+    """Whether it is asked in the first person, and not about an answer: then the user's own words count more."""
     when: bool
     """Whether it asks for a time."""
     words: frozenset[str]
@@ -53,13 +54,13 @@ def read_question(question: str, participants: Iterable[str] = ()) -> ReadQuesti
     pattern = _pattern(tuple(sorted(named, key=lambda alias: (-len(alias), alias))))
     found = {alias.lower() for alias in pattern.findall(given)} if named else set()
     bare = " ".join(pattern.sub(" ", given).split()) if found else given
-    terms = terms_of(bare) or terms_of(given)
+    terms = question_terms(bare) or question_terms(given)
     return ReadQuestion(
         text=bare if any(map(str.isalnum, bare)) else given,
-        terms=asked_terms(list(dict.fromkeys(terms))[:MOST_TERMS]),
+        terms=dict(islice(terms.items(), MOST_TERMS)),
         # A letter that has no small one of its own length is found, and is still another name.
         speakers=frozenset(named[alias] for alias in found if alias in named),
-        of_user=_FIRST_PERSON.search(given) is not None,
+        of_user=_FIRST_PERSON.search(given) is not None and not asks_what_was_answered(given),
         when=asks_when(given),
         words=frozenset(re.findall(r"\w+", given.casefold())),
     )

@@ -1,15 +1,15 @@
 """Decides which memories are about a question: a search always has a best hit, whatever it is asked.
 
 A question about something unknown finds memories that share its common words. So each word counts by how rare it is
-among the memories that were found. One of the best memories must contain enough of the question's words; then those
-with a comparable score are about it.
+among the memories that were found, and words that are common in the language count little. One of the best memories
+must contain enough of the question's words; then those with a comparable score are about it.
 """
 
 from collections.abc import Sequence
 from math import log
 
 from pentad.shared.digests.wording import clean, words_of
-from pentad.shared.recall.terms import terms_of
+from pentad.shared.recall.terms import question_terms, terms_of
 
 _MAX_ASKED = 10
 """Number of the best memories of which one must contain enough of the question's words."""
@@ -31,10 +31,10 @@ def about(question: str, texts: Sequence[str], scores: Sequence[float]) -> list[
 
     ``texts`` and ``scores`` are those of the memories that were found, the best first.
     """
-    asked = frozenset(terms_of(question))
-    said = [asked.intersection(terms_of(text)) for text in texts]
+    weights = question_terms(question)
+    said = [weights.keys() & terms_of(text) for text in texts]
     number = max(len(said), _MIN_ASSUMED_MEMORIES)
-    rare = {term: _rarity(sum(term in words for words in said), number) for term in asked}
+    rare = {term: each * _rarity(sum(term in words for words in said), number) for term, each in weights.items()}
     enough = _MIN_WORD_SHARE * sum(rare.values())
     if not enough or max((sum(map(rare.__getitem__, words)) for words in said[:_MAX_ASKED]), default=0.0) < enough:
         return []

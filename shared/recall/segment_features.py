@@ -7,9 +7,10 @@ from typing import TypeVar
 from pentad.contracts.ids import milliseconds
 from pentad.contracts.records import SegmentType
 from pentad.shared.immutable import immutable
-from pentad.shared.recall.cues import asks, ends_asking, importance_of, names_time
+from pentad.shared.recall.cues import asks, has_standing_wish, importance_of, names_time, only_asks
 from pentad.shared.recall.proper_names import NamesInText, names_of
 from pentad.shared.recall.terms import MEAN_AROUND, MEAN_TASK, MEAN_WORDS, SparseTerms, indexed_terms, terms_of
+from pentad.shared.segments.anchors import message_name
 from pentad.shared.segments.segment import Segment
 
 
@@ -60,7 +61,7 @@ class SegmentFacts:
     by_user: bool
     """Whether the user said it."""
     asks: bool
-    """Whether it ends with a question."""
+    """Whether it does nothing but ask."""
     dated: bool
     """Whether it says when something happens."""
     names: NamesInText
@@ -69,6 +70,10 @@ class SegmentFacts:
     """Time at which it was said, in ms since the epoch; 0 where that is not known."""
     importance: float = 0.0
     """Importance, 0 to 1, see `importance_of`; 0 where it is not known."""
+    wishes: bool = False
+    """Whether the user says in it what he always wants, or prefers."""
+    message: str = ""
+    """Name of the message that it is a piece of, unique among all tasks; empty where it is no piece of one."""
 
 
 @immutable
@@ -118,16 +123,19 @@ def around_vectors(vectors: Sequence[Sequence[float]]) -> Iterator[Sequence[floa
 
 def _facts(segment: Segment, before: Segment | None, read: WordCache) -> SegmentFacts:
     anchor, names, dated = segment.anchor, read.names(segment.text), names_time(segment.text)
+    by_user = anchor.type is SegmentType.USER_MESSAGE
     return SegmentFacts(
         task=anchor.task_id,
         asked_before=before.id if before is not None and asks(before.text) else None,
         speaker=segment.speaker,
-        by_user=anchor.type is SegmentType.USER_MESSAGE,
-        asks=ends_asking(segment.text),
+        by_user=by_user,
+        asks=only_asks(segment.text),
         dated=dated,
         names=names,
         at_ms=milliseconds(anchor.at) if anchor.at else 0,
         importance=importance_of(segment, names, read.terms(segment.text), dated=dated),
+        wishes=by_user and has_standing_wish(segment.text),
+        message=message_name(anchor.task_id, anchor.position, anchor.part),
     )
 
 

@@ -8,12 +8,13 @@ since that of a growing memory is not known when a segment is written.
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, lru_cache
 from hashlib import sha256
 from zlib import crc32
 
-from pentad.shared.digests.wording import WIDE
+from pentad.shared.digests.wording import FUNCTION_CHARS, WIDE
+from pentad.shared.recall.common_words import COMMON_WEIGHT, COMMON_WORDS
 
 MOST_CHARS = 4_096
 """Characters of a text that are read; a segment with its neighbours is shorter."""
@@ -35,14 +36,32 @@ def terms_of(text: str) -> list[int]:
 
     Chinese and Japanese put no spaces between words: pairs of characters stand for them.
     """
-    found: list[int] = []
+    return list(map(_hashed, _stems_and_pairs(text)))
+
+
+def question_terms(text: str) -> "SparseTerms":
+    """Return the terms of a question in order, each once, with their weights: words common in the language weigh
+    `COMMON_WEIGHT`."""
+    return {_hashed(word): COMMON_WEIGHT if _is_common(word) else 1.0 for word in _stems_and_pairs(text)}
+
+
+def _stems_and_pairs(text: str) -> Iterator[str]:
     folded = unicodedata.normalize("NFKC", text[:MOST_CHARS]).casefold()[:MOST_CHARS]
     for wide, word in _TOKEN.findall(folded):
         if wide:
-            found.extend(map(_hashed, _pairs(wide)))
+            yield from _pairs(wide)
         elif word not in _FUNCTION_WORDS:
-            found.append(_hashed(_stem(word[:_MAX_WORD_LETTERS])))
-    return found
+            yield _stem(word[:_MAX_WORD_LETTERS])
+
+
+def _is_common(word: str) -> bool:
+    """Whether a stem, or a pair of Chinese characters, says little about the subject of a text."""
+    return word in _common_stems() or FUNCTION_CHARS.issuperset(word)
+
+
+@cache
+def _common_stems() -> frozenset[str]:
+    return frozenset(map(_stem, COMMON_WORDS))
 
 
 def _pairs(wide: str) -> list[str]:

@@ -8,6 +8,7 @@ import base64
 import binascii
 import json
 from hashlib import sha256
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -18,6 +19,7 @@ MOST_CHARS = 512
 """Characters of an anchor as a string."""
 _VERSION = "a1"
 _FIELDS = tuple(Anchor.model_fields)
+_TASK, _POSITION, _PART = map(_FIELDS.index, ("task_id", "position", "part"))
 
 
 class BadAnchorError(PentadError):
@@ -48,6 +50,23 @@ def anchor_of(text: str) -> Anchor:
     return anchor
 
 
+def message_name(task_id: str, position: int, part: int) -> str:
+    """Return a name of a text of a transcript: of a message, or of one of its tool calls."""
+    return f"{task_id}/{position}/{part}"
+
+
+def message_of(text: str) -> str:
+    """Return the name of the text that a stored anchor points into, see `message_name`; empty for what is no anchor.
+
+    It is not checked further, since it is read for each hit of a search.
+    """
+    try:
+        values = _values(text.partition(".")[2])
+        return message_name(values[_TASK], values[_POSITION], values[_PART])
+    except (ValueError, LookupError, TypeError):
+        return ""
+
+
 def quote_digest(quote: str) -> str:
     """Return the digest of the quoted text that an anchor contains."""
     return sha256(quote.encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -71,7 +90,11 @@ def uuid_of(digest: str) -> str:
 
 
 def _unpacked(packed: str) -> Anchor | None:
-    values = json.loads(base64.b64decode(packed + "=" * (-len(packed) % 4), altchars=b"-_", validate=True))
+    values = _values(packed)
     if not isinstance(values, list) or len(values) != len(_FIELDS):
         return None
     return Anchor.model_validate(dict(zip(_FIELDS, values, strict=True)))
+
+
+def _values(packed: str) -> Any:
+    return json.loads(base64.b64decode(packed + "=" * (-len(packed) % 4), altchars=b"-_", validate=True))

@@ -1,6 +1,7 @@
 """A finished task as points: what is kept is read again as it was, each owner has his own, bounds hold."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -55,6 +56,23 @@ def segments_among(made: Sequence[Point]) -> list[Point]:
 def test_facts_are_read_from_a_point_as_they_were_written(messages: Sequence[dict[str, Any]]) -> None:
     written = features_of(segments_of("t1", "task-0-1", messages))
     assert [facts_of(point.payload) for point in segments_among(points(messages))] == [each.facts for each in written]
+
+
+def test_a_wish_and_a_message_are_read_from_a_point_as_they_were_written() -> None:
+    made = segments_among(
+        points([said("Always answer in French. " + "I live in Bergen with my cats. " * 60), answered("Always.")])
+    )
+    facts = [facts_of(point.payload) for point in made]
+    assert len(made) > 3
+    assert [each.wishes for each in facts] == [True, *[False] * (len(made) - 1)]
+    assert len({each.message for each in facts[:-1]}) == 1
+    assert facts[-1].message not in {"", facts[0].message}
+
+
+def test_a_long_text_that_an_earlier_version_took_for_a_question_says_something() -> None:
+    [point] = segments_among(points([said("I live in Bergen with my cats. " * 10 + "Can you help?")]))
+    earlier = replace(point.payload, details={**point.payload.details, "asks": True})
+    assert not facts_of(earlier).asks
 
 
 def test_a_point_has_its_text_its_place_and_an_anchor_that_opens() -> None:

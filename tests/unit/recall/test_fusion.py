@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from pentad.shared.recall.fusion import LETTERS_WEIGHTS, MEANING_WEIGHTS, FoundSegments, PartWeights, fused, weights_for
+from pentad.shared.recall.fusion import (
+    LETTERS_WEIGHTS,
+    MEANING_WEIGHTS,
+    FoundSegments,
+    PartWeights,
+    fused,
+    highest_sum,
+    spread_over_messages,
+    weights_for,
+)
 from pentad.shared.recall.proper_names import NamesInText
 from pentad.shared.recall.questions import ReadQuestion, read_question
 from pentad.shared.recall.segment_features import SegmentFacts
@@ -44,6 +53,7 @@ def test_what_several_searches_found_comes_first() -> None:
         ("What did I say?", {"by_user": True}, "by_user"),
         ("When was it?", {"dated": True}, "when"),
         ("What is it?", {"importance": 1.0}, "importance"),
+        ("Which boat?", {"wishes": True}, "wishes"),
         ("What is it?", {"at_ms": NOW - 1_000}, "recency"),
     ],
 )
@@ -56,6 +66,41 @@ def test_what_is_known_of_a_segment_decides_between_equals(asked: str, better: d
     assert ranked[0].id == "x"
     assert part in ranked[0].parts
     assert part not in ranked[1].parts
+
+
+def test_what_a_user_always_wants_counts_nothing_where_somebody_else_is_asked_about() -> None:
+    wish = replace(PLAIN, wishes=True)
+    [ranked] = fused(read_question("What does Bob like?", ["Bob"]), found(words={"a": 1.0}), {"a": wish}, WEIGHTS, NOW)
+    assert "wishes" not in ranked.parts
+
+
+def test_a_message_counts_by_all_that_was_found_of_it_and_not_by_its_best_segment_alone() -> None:
+    long, short = replace(PLAIN, message="task-0-1/1/0"), replace(PLAIN, message="task-0-1/2/0")
+    scores = found(words=dict.fromkeys("abcs", 1.0), around_words={"a": 1.0, "b": 0.1, "c": 0.1, "s": 0.8})
+    facts = dict.fromkeys("abc", long) | {"s": short}
+    ranked = {each.id: each.parts["around_words"] for each in fused(QUESTION, scores, facts, WEIGHTS, NOW)}
+    assert ranked["s"] == pytest.approx(0.3 * 0.8)
+    assert [ranked[name] for name in "abc"] == pytest.approx([0.3 * 0.4] * 3)
+
+
+def test_segments_of_no_known_message_count_each_for_itself() -> None:
+    scores = found(around_words={"a": 1.0, "b": 0.5})
+    ranked = {
+        each.id: each.parts["around_words"]
+        for each in fused(QUESTION, scores, dict.fromkeys("ab", PLAIN), WEIGHTS, NOW)
+    }
+    assert ranked == {"a": pytest.approx(0.3), "b": pytest.approx(0.15)}
+
+
+def test_the_first_hits_are_of_different_messages() -> None:
+    long, short = replace(PLAIN, message="task-0-1/1/0"), replace(PLAIN, message="task-0-1/2/0")
+    facts = dict.fromkeys("abc", long) | {"s": short, "n": PLAIN, "m": PLAIN}
+    scores = found(words={"a": 1.0, "b": 0.9, "c": 0.8, "s": 0.6, "n": 0.55, "m": 0.5})
+    most = highest_sum(QUESTION, WEIGHTS)
+    spread = spread_over_messages(fused(QUESTION, scores, facts, WEIGHTS, NOW), facts, most)
+    assert [each.id for each in spread] == ["a", "s", "n", "m", "b", "c"]
+    assert [each.score for each in spread] == sorted((each.score for each in spread), reverse=True)
+    assert all(sum(each.parts.values()) == pytest.approx(each.score * most) for each in spread)
 
 
 def test_a_question_is_a_worse_answer_than_what_follows_it() -> None:

@@ -2,7 +2,16 @@
 
 import pytest
 
-from pentad.shared.recall.cues import asks, asks_when, ends_asking, names_time
+from pentad.shared.recall.cues import (
+    MOST_ASKING_CHARS,
+    asks,
+    asks_what_was_answered,
+    asks_when,
+    ends_asking,
+    has_standing_wish,
+    names_time,
+    only_asks,
+)
 from pentad.shared.recall.questions import MOST_PARTICIPANTS, MOST_TERMS, read_question
 from tests.unit.segments.transcripts import HOSTILE
 
@@ -44,6 +53,57 @@ def test_a_question_that_is_only_a_name_is_searched_for_as_it_is() -> None:
 )
 def test_the_first_person_asks_about_the_user(asked: str, mine: bool) -> None:
     assert read_question(asked).of_user is mine
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered"),
+    [
+        ("What did you recommend for my garden?", True),
+        ("Remind me of the three names you suggested", True),
+        ("你上次给我推荐了哪本书？", True),
+        ("你推荐过什么", True),
+        ("Could you show me my notes?", False),
+        ("What would you suggest for my garden?", False),
+        ("你能帮我推荐一本书吗？", False),
+    ],
+)
+def test_a_question_about_an_answer_is_not_about_the_users_own_words(asked: str, answered: bool) -> None:
+    assert asks_what_was_answered(asked) is answered
+    assert read_question(asked).of_user is not answered
+
+
+@pytest.mark.parametrize(
+    ("text", "wishes"),
+    [
+        ("Always answer in French.", True),
+        ("Thanks! And never use tabs, please", True),
+        ("From now on, call me Ada", True),
+        ("I’d prefer the window seat", True),
+        ("I really prefer tea", True),
+        ("以后都用中文回答", True),
+        ("我更喜欢靠窗的座位", True),
+        ("She has always lived in Bergen", False),
+        ("I was never there", False),
+        ("Which do you prefer?", False),
+        ("我昨天去了里斯本", False),
+    ],
+)
+def test_what_somebody_always_wants_or_prefers_is_known_from_what_just_happened(text: str, wishes: bool) -> None:
+    assert has_standing_wish(text) is wishes
+
+
+def test_a_long_text_that_ends_with_a_question_says_something_besides() -> None:
+    told = "I keep two cats and a boat in Bergen. " * 5
+    assert only_asks("Where is my boat?")
+    assert not only_asks("My boat is in Bergen.")
+    assert len(told) > MOST_ASKING_CHARS
+    assert not only_asks(f"{told}Can you help?")
+    assert ends_asking(f"{told}Can you help?")
+
+
+def test_words_that_any_request_has_count_less_than_its_subject() -> None:
+    asked = read_question("Please explain different ferries to Bergen")
+    assert sorted(asked.terms.values()) == [0.5, 0.5, 0.5, 1.0, 1.0]
 
 
 @pytest.mark.parametrize(

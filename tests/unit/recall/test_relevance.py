@@ -56,6 +56,12 @@ def test_in_a_small_memory_a_subject_that_most_speak_of_is_still_one() -> None:
     assert about("how old is my cat?", ["my cat is called Ada", "my cat likes tuna", "fine"], [0.9, 0.8, 0.1]) == [0, 1]
 
 
+def test_a_common_word_makes_a_young_memory_about_nothing() -> None:
+    young = ["Please water the orchids.", "Please tell me when it is done."]
+    assert about("Please tell me the capital of Mongolia.", young, [0.9, 0.9]) == []
+    assert about("Please water the orchids again.", young, [0.9, 0.4]) == [0]
+
+
 def test_nothing_found_and_nothing_asked() -> None:
     assert about("cat", [], []) == []
     assert about("how are you?", KNOWN, [0.5] * 6) == []

@@ -2,7 +2,16 @@
 
 import pytest
 
-from pentad.shared.recall.terms import MEAN_WORDS, MOST_CHARS, MOST_TERMS, asked_terms, indexed_terms, terms_of
+from pentad.shared.recall.common_words import COMMON_WEIGHT
+from pentad.shared.recall.terms import (
+    MEAN_WORDS,
+    MOST_CHARS,
+    MOST_TERMS,
+    asked_terms,
+    indexed_terms,
+    question_terms,
+    terms_of,
+)
 from tests.unit.segments.transcripts import HOSTILE
 
 
@@ -52,6 +61,17 @@ def test_a_point_keeps_the_most_frequent_of_too_many_terms() -> None:
 
 def test_a_question_counts_each_term_once() -> None:
     assert asked_terms([5, 7, 5]) == {5: 1.0, 7: 1.0}
+
+
+@pytest.mark.parametrize(
+    ("common", "subject"),
+    [("Please explain", "photosynthesis"), ("suggesting", "tulips"), ("什么", "成都"), ("help", "2024")],
+)
+def test_common_words_weigh_little_in_a_question_however_they_are_inflected(common: str, subject: str) -> None:
+    weights = question_terms(f"{common} {subject} {common}")
+    assert list(weights) == list(dict.fromkeys(terms_of(f"{common} {subject} {common}")))
+    assert {weights[term] for term in terms_of(common)} == {COMMON_WEIGHT}
+    assert {weights[term] for term in terms_of(subject)} == {1.0}
 
 
 def test_terms_that_are_kept_mean_the_same_in_the_next_version() -> None:

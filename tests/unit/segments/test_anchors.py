@@ -13,6 +13,8 @@ from pentad.shared.segments.anchors import (
     BadAnchorError,
     anchor_of,
     anchor_text,
+    message_name,
+    message_of,
     quote_digest,
     segment_id,
     task_point_id,
@@ -99,3 +101,17 @@ def test_what_is_kept_and_what_clients_have_is_read_by_the_next_version() -> Non
         "S0zMVQxMjowMDowMC4wMDBaIiwiYWNmZDUzMTk1NTkzY2VlNDNhZDE2ZjYwNmYxOGYzNDUiXQ"
     )
     assert anchor_of(text) == anchor()
+
+
+def test_an_anchor_names_its_message_whichever_piece_it_points_at() -> None:
+    pieces = {
+        message_of(anchor_text(anchor(segment=number, start=9 * number, end=9 * number + 9))) for number in range(3)
+    }
+    assert pieces == {message_name("task-0-7f3a2c91", 4, 0)}
+    others = (anchor(position=5), anchor(part=1), anchor(task_id="task-0-2"))
+    assert len({message_of(anchor_text(each)) for each in others} | pieces) == 4
+
+
+@pytest.mark.parametrize("text", ["", "a1.", "a1.????", "a1.bnVsbA", "a1.W10", "b2.x", "a1." + "W" * 400])
+def test_what_is_no_anchor_names_no_message(text: str) -> None:
+    assert message_of(text) == ""
