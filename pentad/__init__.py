@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         ToolProgress,
         ToolResultEvent,
     )
-    from pentad.contracts.records import Task
+    from pentad.contracts.records import Anchor, Task
     from pentad.contracts.runs import InstructionRun
     from pentad.contracts.turns import TurnEnd
     from pentad.errors import (
@@ -54,10 +54,12 @@ if TYPE_CHECKING:
     from pentad.shared.plugins.context import ToolContext
     from pentad.shared.plugins.instructions import instruction
     from pentad.shared.plugins.registry import tool
+    from pentad.shared.segments.anchors import anchor_of
     from pentad.system.start import start
 
 _HOMES = {
     "Agent": "pentad.client.agent",
+    "Anchor": "pentad.contracts.records",
     "ApprovalRequest": "pentad.contracts.events",
     "Busy": "pentad.errors",
     "ClientError": "pentad.errors",
@@ -93,6 +95,7 @@ _HOMES = {
     "TurnFailed": "pentad.errors",
     "Unreadable": "pentad.errors",
     "WrongAnswer": "pentad.errors",
+    "anchor_of": "pentad.shared.segments.anchors",
     "connect": "pentad.client.agent",
     "connect_sync": "pentad.client.blocking",
     "instruction": "pentad.shared.plugins.instructions",
@@ -102,6 +105,7 @@ _HOMES = {
 
 __all__ = [
     "Agent",
+    "Anchor",
     "ApprovalRequest",
     "Busy",
     "ClientError",
@@ -137,6 +141,7 @@ __all__ = [
     "TurnFailed",
     "Unreadable",
     "WrongAnswer",
+    "anchor_of",
     "connect",
     "connect_sync",
     "instruction",

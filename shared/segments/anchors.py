@@ -7,10 +7,12 @@ nothing: whoever opens it asks for the task in the tenant's own records.
 import base64
 import binascii
 import json
+import re
 from hashlib import sha256
 
 from pydantic import ValidationError
 
+from pentad.contracts.ids import is_identifier
 from pentad.contracts.records import Anchor
 from pentad.shared.errors import PentadError
 
@@ -18,6 +20,8 @@ MOST_CHARS = 512
 """Characters of an anchor as a string."""
 _VERSION = "a1"
 _FIELDS = tuple(Anchor.model_fields)
+_SHORT = re.compile(r"([^:]{1,128}):([0-9]{1,10})\.([0-9]{1,10})\.([0-9]{1,10})")
+"""Pattern of `Anchor.short`."""
 
 
 class BadAnchorError(PentadError):
@@ -46,6 +50,15 @@ def anchor_of(text: str) -> Anchor:
     if anchor is None or anchor.end <= anchor.start or anchor_text(anchor) != text:
         raise BadAnchorError("this anchor is damaged: copy the `anchor` of a memory hit as it is")
     return anchor
+
+
+def short_place(text: str) -> tuple[str, tuple[int, int, int]] | None:
+    """Return the task, and message, part and segment in it, of an anchor's short form; None for any other text."""
+    found = _SHORT.fullmatch(text[: MOST_CHARS + 1])
+    if found is None or not is_identifier(found[1]):
+        return None
+    position, part, segment = map(int, found.groups()[1:])
+    return found[1], (position, part, segment)
 
 
 def quote_digest(quote: str) -> str:
