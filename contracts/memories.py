@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from pentad.contracts.envelope import Contract
-from pentad.contracts.records import SegmentType
+from pentad.contracts.records import Anchor, SegmentType, Task, TaskStep
 
 
 class MemoryKind(StrEnum):
@@ -82,6 +82,8 @@ class RecalledTask(Contract):
     """Time of the newest words of the task that were found; None if unknown."""
     hits: list[str]
     """Ids of the hits that come from the task, the best first."""
+    task: Task | None = None
+    """The task itself; None: it was not asked for, its data is gone, or it is another user's or session's."""
 
 
 class RecalledMemories(Contract):
@@ -93,6 +95,16 @@ class RecalledMemories(Contract):
     """Tasks of the best hits first, then tasks that a walk reached; at most 20."""
 
 
+class WholeTask(Contract):
+    """A task from which a memory comes, with its steps."""
+
+    task: Task
+    steps: list[TaskStep]
+    """Steps of the task, the first one first, as far as one page of them has room."""
+    next: str | None = None
+    """Cursor of the page of steps that follows; None: these are all."""
+
+
 class OpenedAnchor(Contract):
     """The exact words that an anchor points at, with the segments before and after them in their task."""
 
@@ -102,6 +114,12 @@ class OpenedAnchor(Contract):
     """Segments before the words, the nearest last."""
     after: list[QuotedSegment]
     """Segments after the words, the nearest first."""
+    place: Anchor | None = None
+    """Fields of the anchor. Earlier gateways do not give them."""
+    short: str | None = None
+    """The anchor in its short form for people."""
+    whole: WholeTask | None = None
+    """The whole task; None: it was not asked for."""
 
 
 class KeptEpisode(Contract):
@@ -148,6 +166,17 @@ class SupportingStatement(Contract):
     """Time at which the statement was made; None if unknown."""
 
 
+class NodeSource(Contract):
+    """The first source of a node."""
+
+    task_id: str
+    """Task in which it was said; for a node that was added by hand, the id that stands for one."""
+    at: str | None
+    """Time at which it was said or added; None if unknown."""
+    by_hand: bool
+    """Whether a person added the node, and no task led to it."""
+
+
 class KnownNode(Contract):
     """A node of the knowledge graph, with the statements that support it."""
 
@@ -173,6 +202,8 @@ class KnownNode(Contract):
     """Statements that support the node, the newest first, at most 50."""
     metadata: dict[str, Any] = Field(default_factory=dict)
     """Data that a client keeps with the node; empty if there is none."""
+    source: NodeSource | None = None
+    """First of the sources that the reader may see; None: there is none, or an earlier gateway answers."""
 
 
 class ReachedNode(KnownNode):

@@ -233,6 +233,11 @@ class Anchor(Contract):
     quote: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
     """Digest of the characters from ``start`` to ``end``."""
 
+    @property
+    def short(self) -> str:
+        """The place for people, ``TASK:MESSAGE.PART.SEGMENT``. It opens what stands there now."""
+        return f"{self.task_id}:{self.position}.{self.part}.{self.segment}"
+
 
 ShownStatus = TaskStatus | Literal["unreadable"]
 """Status of a task; ``unreadable``: the data that is kept of it cannot be read."""

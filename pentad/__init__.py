@@ -4,8 +4,8 @@
         async for event in agent.send("What is 6 * 7?"):
             ...
 
-``pentad.start()`` in place of ``connect`` runs everything from this process. Importing this is cheap: each name is loaded
-when it is first used.
+``pentad.start()`` in place of ``connect`` runs everything from this process. Importing this is cheap: each name is
+loaded when it is first used.
 """
 
 from importlib import import_module
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         ToolProgress,
         ToolResultEvent,
     )
-    from pentad.contracts.records import Task
+    from pentad.contracts.records import Anchor, Task
     from pentad.contracts.runs import InstructionRun, ToolRun
     from pentad.contracts.tokens import AccessToken
     from pentad.contracts.turns import TurnEnd
@@ -59,11 +59,13 @@ if TYPE_CHECKING:
     from pentad.shared.plugins.expandable import ExpandableTool, action
     from pentad.shared.plugins.instructions import instruction
     from pentad.shared.plugins.registry import tool
+    from pentad.shared.segments.anchors import anchor_of
     from pentad.system.start import start
 
 _HOMES = {
     "AccessToken": "pentad.contracts.tokens",
     "Agent": "pentad.client.agent",
+    "Anchor": "pentad.contracts.records",
     "ApprovalRequest": "pentad.contracts.events",
     "Busy": "pentad.errors",
     "ClientError": "pentad.errors",
@@ -105,6 +107,7 @@ _HOMES = {
     "Unreadable": "pentad.errors",
     "action": "pentad.shared.plugins.expandable",
     "WrongAnswer": "pentad.errors",
+    "anchor_of": "pentad.shared.segments.anchors",
     "connect": "pentad.client.agent",
     "connect_sync": "pentad.client.blocking",
     "instruction": "pentad.shared.plugins.instructions",
@@ -115,6 +118,7 @@ _HOMES = {
 __all__ = [
     "AccessToken",
     "Agent",
+    "Anchor",
     "ApprovalRequest",
     "Busy",
     "ClientError",
@@ -156,6 +160,7 @@ __all__ = [
     "Unreadable",
     "WrongAnswer",
     "action",
+    "anchor_of",
     "connect",
     "connect_sync",
     "instruction",

@@ -10,6 +10,7 @@ from pentad.cli.memory_rebuild import rebuild
 from pentad.cli.memory_reindex import reindex
 from pentad.cli.render import Style, ago, harmless, style_for
 from pentad.contracts.memories import FoundMemory, MemoryKind, OpenedAnchor, QuotedSegment, RecalledTask
+from pentad.shared.segments.anchors import BadAnchorError, anchor_of
 from pentad.shared.settings import Settings
 
 _SPEAKERS = {"user": "you", "assistant": "agent"}
@@ -27,7 +28,7 @@ async def _search(args: argparse.Namespace, settings: Settings) -> int:
     async with speaker_for(args, settings) as agent:
         asked = {"limit": args.limit, "as_of": args.as_of, "depth": args.depth}
         asked |= {"kind": args.kind, "session_id": args.session}
-        found = await agent.inspection.recall(args.question, strategy=args.strategy or "auto", **asked)
+        found = await agent.inspection.recall(args.question, strategy=args.strategy or "auto", tasks=False, **asked)
     if args.json:
         out.writelines(hit.to_json().decode() + "\n" for hit in found.hits)
     elif found.hits:
@@ -42,7 +43,7 @@ async def _search(args: argparse.Namespace, settings: Settings) -> int:
 def _hit(hit: FoundMemory, style: Style) -> list[str]:
     """How good it is and what, then the words, then the anchor in a line of its own, to be copied."""
     ended = [f"true until {hit.true_until}"] if hit.true_until else []
-    about = [hit.type, hit.task_id, *_when(hit.at), *ended]
+    about = [hit.type, _short(hit.anchor) or hit.task_id, *_when(hit.at), *ended]
     head = style.bold(f"{hit.score:.2f}") + style.dim(f"  {' · '.join(about)}")
     return [head, *_indented(hit.content), style.dim(f"  {hit.anchor}")]
 
@@ -123,8 +124,16 @@ def _opened(opened: OpenedAnchor, style: Style) -> list[str]:
 
 def _segment(segment: QuotedSegment, mark: str, style: Style) -> list[str]:
     speaker = harmless(_SPEAKERS.get(segment.speaker, segment.speaker))
-    about = [segment.type.value, *_when(segment.at)]
+    about = [segment.type.value, *filter(None, [_short(segment.anchor)]), *_when(segment.at)]
     return [f"{mark} {style.bold(speaker)}" + style.dim(f"  {' · '.join(about)}"), *_indented(segment.content, "    ")]
+
+
+def _short(anchor: str) -> str:
+    """Return the short form of an anchor, which can be opened, too; '' for one of another version."""
+    try:
+        return anchor_of(anchor).short
+    except BadAnchorError:
+        return ""
 
 
 def _when(at: str | None) -> list[str]:

@@ -31,6 +31,7 @@ def _node(node: KnownNode, style: Style) -> list[str]:
     whose = [harmless(node.user_id)] if node.user_id else []
     times = [f"true until {node.true_until}"] if node.true_until else []
     about = [node.kind, *whose, f"learned {ago(node.learned_at)} ago", *times, f"rests on {node.supported_by}"]
+    about += ["added by hand"] if node.source is not None and node.source.by_hand else []
     anchors = [style.dim(f"  {each.anchor}") for each in node.supports]
     kept = json.dumps(node.metadata, ensure_ascii=False)
     metadata = [style.dim(f"  {harmless(kept)}")] if node.metadata else []

@@ -123,7 +123,7 @@ class Inspection:
         """
         asked: dict[str, Any] = {"limit": limit, "user_id": user_id, "as_of": as_of, "depth": depth}
         asked |= {"kind": kind, "session_id": session_id}
-        return (await self.recall(question, strategy=strategy or "auto", **asked)).hits
+        return (await self.recall(question, strategy=strategy or "auto", tasks=False, **asked)).hits
 
     async def recall(
         self,
@@ -136,10 +136,15 @@ class Inspection:
         depth: int | None = None,
         kind: MemoryKind | str | None = None,
         session_id: str | None = None,
+        tasks: bool = True,
     ) -> RecalledMemories:
-        """Search like `search_memory`, and return the tasks of the hits and of the nodes that a walk has reached."""
+        """Search like `search_memory`, and return the tasks of the hits and of the nodes that a walk has reached.
+
+        Each of ``tasks`` has in ``task`` the task itself, if it is the reader's; ``tasks=False`` saves reading them.
+        """
         asked: dict[str, Any] = {"q": question, "limit": limit, "as_of": as_of, "strategy": strategy}
         asked |= {"depth": depth, "kind": kind, **self._reader(user_id, session_id)}
+        asked |= {"tasks": "true"} if tasks else {}
         return RecalledMemories.model_validate(await self._rest.call("GET", "/v1/memory/search", **asked))
 
     async def expand(
@@ -149,13 +154,16 @@ class Inspection:
         *,
         user_id: str | None = None,
         session_id: str | None = None,
+        whole: bool = False,
     ) -> OpenedAnchor:
         """The very words that a hit's ``anchor`` points at, with 2 or ``window`` pieces on each side, at most 50.
 
-        ``user_id``, ``session_id``: only what this user and this session see; without them, of all of the tenant.
+        ``anchor``: or its short form. ``user_id``, ``session_id``: only what this user and this session see; without
+        them, of all of the tenant. ``whole``: with the task and its steps in ``whole``; only without the two.
         Raises ``NotFound`` when they are not there any more, ``Refused`` for what is no anchor.
         """
-        given = {"anchor": anchor, "window": window, "user_id": user_id, "session_id": session_id}
+        given: dict[str, Any] = {"anchor": anchor, "window": window, "user_id": user_id, "session_id": session_id}
+        given |= {"whole": True} if whole else {}
         body = {name: value for name, value in given.items() if value is not None}
         return OpenedAnchor.model_validate(await self._rest.call("POST", "/v1/memory/expand", body=body))
 

@@ -31,7 +31,7 @@ from pentad.shared.service.runnable import HasNotes, RunnableService
 from pentad.shared.settings import Settings, take_into_environment
 from pentad.shared.telemetry import pass_log_on
 from pentad.system.reload import UsesInstructions, UsesModels
-from pentad.system.service_process import MAX_LINE_BYTES, ProcessLaunch, Order, unpacked_line
+from pentad.system.service_process import MAX_LINE_BYTES, Order, ProcessLaunch, unpacked_line
 
 log = logging.getLogger(__name__)
 

@@ -121,7 +121,9 @@ class ServiceProcess:
         """
         try:
             about = (os.getpid(), os.getcwd(), list(sys.path))
-            process, ours, life = start_connected(lambda end, life: _start(ProcessLaunch(service, module, end, life, *about)))
+            process, ours, life = start_connected(
+                lambda end, life: _start(ProcessLaunch(service, module, end, life, *about))
+            )
         except OSError as error:
             raise PentadError(f"the process of the {service} cannot be started: {error}") from None
         try:

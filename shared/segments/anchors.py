@@ -7,11 +7,13 @@ nothing: whoever opens it asks for the task in the tenant's own records.
 import base64
 import binascii
 import json
+import re
 from hashlib import sha256
 from typing import Any
 
 from pydantic import ValidationError
 
+from pentad.contracts.ids import is_identifier
 from pentad.contracts.records import Anchor
 from pentad.shared.errors import PentadError
 
@@ -20,6 +22,8 @@ MOST_CHARS = 512
 _VERSION = "a1"
 _FIELDS = tuple(Anchor.model_fields)
 _TASK, _POSITION, _PART = map(_FIELDS.index, ("task_id", "position", "part"))
+_SHORT = re.compile(r"([^:]{1,128}):([0-9]{1,10})\.([0-9]{1,10})\.([0-9]{1,10})")
+"""Pattern of `Anchor.short`."""
 
 
 class BadAnchorError(PentadError):
@@ -65,6 +69,15 @@ def message_of(text: str) -> str:
         return message_name(values[_TASK], values[_POSITION], values[_PART])
     except (ValueError, LookupError, TypeError):
         return ""
+
+
+def short_place(text: str) -> tuple[str, tuple[int, int, int]] | None:
+    """Return the task, and message, part and segment in it, of an anchor's short form; None for any other text."""
+    found = _SHORT.fullmatch(text[: MOST_CHARS + 1])
+    if found is None or not is_identifier(found[1]):
+        return None
+    position, part, segment = map(int, found.groups()[1:])
+    return found[1], (position, part, segment)
 
 
 def quote_digest(quote: str) -> str:

@@ -38,6 +38,17 @@ def expanded(tenant: str, anchor: Anchor, messages: Sequence[Mapping[str, Any]],
     return ExpandedAnchor(focus, tuple(before[len(before) - min(window, len(before)) :]), tuple(after[:window]))
 
 
+def segment_at(
+    tenant: str, task_id: str, place: tuple[int, int, int], messages: Sequence[Mapping[str, Any]]
+) -> Segment:
+    """Return the segment at a place: message, part and number of the segment. Raises `BadAnchorError`."""
+    position, part, number = place
+    for segment in segments_of(tenant, task_id, messages, position):
+        if (segment.anchor.position, segment.anchor.part, segment.anchor.segment) == (position, part, number):
+            return segment
+    raise BadAnchorError(f"there is nothing at this place of task {task_id}: search again")
+
+
 def _quoted(tenant: str, anchor: Anchor, messages: Sequence[Mapping[str, Any]]) -> Segment:
     for passage in passages_of(messages):
         if (passage.position, passage.part) == (anchor.position, anchor.part):

@@ -20,6 +20,8 @@ class Expansion:
     user: str | None = None
     session: str | None = None
     """Session whose memories are shown. If a user or a session is given, only segments that they may see are shown."""
+    whole: bool = False
+    """Whether the whole task is shown, too."""
 
 
 def read_expansion(body: Mapping[str, Any]) -> Expansion:
@@ -29,7 +31,10 @@ def read_expansion(body: Mapping[str, Any]) -> Expansion:
         raise UnreadableError("anchor: the `anchor` of a memory hit is expected")
     if not isinstance(window, int) or isinstance(window, bool) or not 0 <= window <= MOST_AROUND:
         raise UnreadableError(f"window: a number from 0 to {MOST_AROUND} is expected")
-    return Expansion(anchor, window, _name(body, "user_id"), _name(body, "session_id"))
+    whole = body.get("whole", False)
+    if not isinstance(whole, bool):
+        raise UnreadableError("whole: true or false is expected")
+    return Expansion(anchor, window, _name(body, "user_id"), _name(body, "session_id"), whole)
 
 
 def _name(body: Mapping[str, Any], field: str) -> str | None:

@@ -5,14 +5,15 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, TypeVar
 
 from pentad.contracts.ids import rfc3339
-from pentad.contracts.memories import KnownEdge, KnownNode, Neighbourhood, ReachedNode, SupportingStatement
+from pentad.contracts.memories import KnownEdge, KnownNode, Neighbourhood, NodeSource, ReachedNode, SupportingStatement
 from pentad.services.gateway.edge.problems import busy, invalid, missing
 from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph.graph_store import Graph
-from pentad.shared.graph.knowledge import BareEdge, MemoryNode, Tally
+from pentad.shared.graph.knowledge import BareEdge, MemoryNode, Support, Tally
 from pentad.shared.graph.merging import edge_id
 from pentad.shared.graph.metadata import metadata_told
 from pentad.shared.graph.traversal import STRATEGIES, Reached, Walk
+from pentad.shared.memory.statements import is_statement
 from pentad.shared.owners import Owner
 
 T = TypeVar("T")
@@ -104,7 +105,12 @@ def _told(node: MemoryNode, owner: Owner) -> dict[str, Any]:
             for each in seen[: -MOST_SHOWN - 1 : -1]
         ],
         "metadata": metadata_told(node.metadata),
+        "source": _source(seen[0]) if seen else None,
     }
+
+
+def _source(first: Support) -> NodeSource:
+    return NodeSource(task_id=first.task, at=_time(first.at or None), by_hand=is_statement(first.task))
 
 
 def _reached(node: MemoryNode, how: Reached, owner: Owner) -> ReachedNode:

@@ -1,6 +1,7 @@
 """Long-term memory for clients: search, opening of anchors, and the size and the lag of the memory."""
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pentad.contracts.ids import milliseconds, rfc3339, shard_of
@@ -13,14 +14,18 @@ from pentad.contracts.memories import (
     QuotedSegment,
     RecalledMemories,
     RecalledTask,
+    WholeTask,
 )
+from pentad.contracts.records import Task, TaskStep
 from pentad.contracts.streams import REMEMBER
+from pentad.services.gateway.edge.http import PAGE_LIMIT
 from pentad.services.gateway.edge.problems import busy, invalid, missing
 from pentad.services.gateway.memory.knowledge import Knowledge
 from pentad.services.gateway.tasks.queries import Queries
+from pentad.services.gateway.tasks.step_list import StepList
 from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.vectors import Requester
-from pentad.shared.errors import MemoryRefusedError
+from pentad.shared.errors import DamagedError, MemoryRefusedError
 from pentad.shared.graph.knowledge import WalkedEdge
 from pentad.shared.memory.extraction_budget import spent_today
 from pentad.shared.memory.nodes import stored_metadata
@@ -32,8 +37,8 @@ from pentad.shared.memory.walk_choice import requested_walk
 from pentad.shared.memory.walks import HitWalks, WalkedMemories
 from pentad.shared.models.ports import ModelFailed
 from pentad.shared.owners import TENANT_HOLDER, Owner
-from pentad.shared.segments.anchors import BadAnchorError, anchor_of, anchor_text
-from pentad.shared.segments.expansion import expanded
+from pentad.shared.segments.anchors import BadAnchorError, anchor_of, anchor_text, short_place
+from pentad.shared.segments.expansion import ExpandedAnchor, expanded, segment_at
 from pentad.shared.segments.segment import Segment
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.selection import Selection, Whose
@@ -85,7 +90,7 @@ class Memories:
         shards: int,
     ) -> None:
         self._store, self._queries, self._knowledge, self._shards = store, queries, knowledge, shards
-        self._vectors, self._embedder = vectors, embedder
+        self._vectors, self._embedder, self._steps = vectors, embedder, StepList(queries)
         self._memory, self._walks, self._lag = MemorySearch(vectors, embedder), walks, MemoryLag(store, shards)
 
     async def search(
@@ -138,22 +143,39 @@ class Memories:
                 return True
         return False
 
-    async def expand(self, reader: Owner, text: str, window: int) -> OpenedAnchor:
-        """Return the words at an anchor, from the live task or else from its record.
+    async def with_tasks(self, reader: Owner, found: RecalledMemories) -> RecalledMemories:
+        """Return what a search has found with its tasks themselves, those that the reader may see."""
+        tasks = await asyncio.gather(*(self._with_task(reader, each) for each in found.tasks))
+        return found.model_copy(update={"tasks": tasks})
+
+    async def _with_task(self, reader: Owner, recalled: RecalledTask) -> RecalledTask:
+        try:
+            task = await self._queries.task(reader.tenant, recalled.task_id)
+        except DamagedError:
+            task = None
+        if task is None or not _may_see(reader, task):
+            return recalled
+        return recalled.model_copy(update={"task": task})
+
+    async def expand(self, reader: Owner, text: str, window: int, *, whole: bool = False) -> OpenedAnchor:
+        """Return the words at an anchor or at its short form, from the live task or else from its record.
 
         A reader who names a user or a session gets what these may see; one who names neither gets everything of the
-        tenant, whose transcripts he may read anyway.
+        tenant, whose transcripts he may read anyway. ``whole``: with the task and its steps, for one who names neither.
         """
         tenant, sees_all = reader.tenant, reader.holder is None
+        if whole and not sees_all:
+            raise invalid("whole: all of a task is shown to nobody in particular: leave user_id and session_id out")
+        short = short_place(text)
         try:
-            anchor = anchor_of(text)
+            task_id = anchor_of(text).task_id if short is None else short[0]
         except BadAnchorError as error:
             raise invalid(f"anchor: {error}") from None
-        messages = await self._queries.transcript(tenant, anchor.task_id)
+        messages = await self._queries.transcript(tenant, task_id)
         if messages is None:
             raise missing("there is no such task: this anchor opens nothing")
         try:
-            opened = await asyncio.to_thread(expanded, tenant, anchor, messages, window)
+            opened = await asyncio.to_thread(_opened, tenant, text, messages, window)
         except BadAnchorError as error:
             raise missing(str(error)) from None
         if not (sees_all or reader.sees(opened.focus.holder)):
@@ -162,7 +184,23 @@ class Memories:
             [_quoted(each) for each in side if sees_all or reader.sees(each.holder)]
             for side in (opened.before, opened.after)
         )
-        return OpenedAnchor(anchor=text, focus=_quoted(opened.focus), before=before, after=after)
+        return OpenedAnchor(
+            anchor=anchor_text(opened.focus.anchor),
+            focus=_quoted(opened.focus),
+            before=before,
+            after=after,
+            place=opened.focus.anchor,
+            short=opened.focus.anchor.short,
+            whole=await self._whole(tenant, task_id) if whole else None,
+        )
+
+    async def _whole(self, tenant: str, task_id: str) -> WholeTask | None:
+        """Return a task with its steps; None if it was erased meanwhile."""
+        task = await self._queries.task(tenant, task_id)
+        page = await self._steps.page(tenant, task_id, PAGE_LIMIT, 0)
+        if task is None or page is None:
+            return None
+        return WholeTask(task=task, steps=[TaskStep.model_validate(step) for step in page.items], next=page.next)
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -172,6 +210,21 @@ class Memories:
     def _requester(self, owner: Owner) -> Requester:
         shard = shard_of(owner.tenant, _SESSION, self._shards)
         return Requester(shard, owner.tenant, _SESSION, cached_for=owner.holder or TENANT_HOLDER)
+
+
+def _opened(tenant: str, text: str, messages: Sequence[Mapping[str, Any]], window: int) -> ExpandedAnchor:
+    """Return the words at an anchor or at its short form. Raises `BadAnchorError`."""
+    short = short_place(text)
+    anchor = anchor_of(text) if short is None else segment_at(tenant, *short, messages).anchor
+    return expanded(tenant, anchor, messages, window)
+
+
+def _may_see(reader: Owner, task: Task) -> bool:
+    """Whether a task is the reader's: begun by their user, or in their session by nobody in particular. One who names
+    neither reads all of the tenant."""
+    if reader.holder is None:
+        return True
+    return task.session_id == reader.session if task.user_id is None else task.user_id == reader.user
 
 
 def _recalled(walked: WalkedMemories, moment: int) -> RecalledMemories:

@@ -45,7 +45,7 @@ HITS_DEFAULT = 10
 _EXPANSION: Json = {
     "type": "object",
     "properties": {
-        "anchor": {"type": "string", "description": "the `anchor` of a hit"},
+        "anchor": {"type": "string", "description": "the `anchor` of a hit, or its short form"},
         "window": {
             "type": "integer",
             "minimum": 0,
@@ -54,6 +54,7 @@ _EXPANSION: Json = {
         },
         "user_id": ref("ExternalId") | {"description": "with it, or a session, only what they see is shown"},
         "session_id": ref("ExternalId"),
+        "whole": {"type": "boolean", "description": "with the task and its steps; without user and session alone"},
     },
     "required": ["anchor"],
 }
@@ -149,6 +150,7 @@ class MemoryRoutes:
             "and from names in the best hits; `none`: not; `auto` (when missing): from hits that are nodes, if "
             "some are among the best. When it is given, `tasks` says which tasks all of it is from",
         ),
+        query("tasks", "boolean", "`true`: with `tasks`, each with the task itself, if it is the reader's"),
         query("depth", "integer", "edges of a walk that is asked for; 2 when missing", minimum=0, maximum=6),
         _KIND,
         _READS_SESSION,
@@ -176,14 +178,18 @@ class MemoryRoutes:
         )
         if strategy is not None and strategy not in CHOICES:
             raise invalid(f"strategy must be one of {', '.join(CHOICES)}")
+        with_tasks = _is_asked(request, "tasks")
         as_of, kinds = time_of(request, "as_of"), () if kind is None else (kind.value,)
         walk = NO_WALK if kind is MemoryKind.EPISODIC else strategy or BY_RULE  # a walk comes to what is known
         async with self._turns.turn(owner.tenant):
             found = await self._memories.search(owner, question, limit, as_of, walk, depth, kinds)
+            if with_tasks:
+                found = await self._memories.with_tasks(owner, found)
         hits: dict[str, Any] = {"hits": [_told(hit) for hit in found.hits]}
-        return answer(
-            hits if strategy is None else hits | {"tasks": [task.model_dump(mode="json") for task in found.tasks]}
-        )
+        if strategy is None and not with_tasks:
+            return answer(hits)
+        left_out = None if with_tasks else {"task"}
+        return answer(hits | {"tasks": [task.model_dump(mode="json", exclude=left_out) for task in found.tasks]})
 
     @operation(
         "POST",
@@ -199,8 +205,8 @@ class MemoryRoutes:
         asked = await read_asked(request, read_expansion)
         reader = Owner(tenant, asked.user, asked.session)
         async with self._turns.turn(tenant):
-            opened = await self._memories.expand(reader, asked.anchor, asked.window)
-        return answer(opened.model_dump(mode="json"))
+            opened = await self._memories.expand(reader, asked.anchor, asked.window, whole=asked.whole)
+        return answer(opened.model_dump(mode="json", exclude=None if asked.whole else {"whole"}))
 
     @operation(
         "POST",
@@ -339,6 +345,13 @@ class UpkeepRoutes:
 def _told(hit: FoundMemory) -> dict[str, Any]:
     """Return a hit as JSON without absent fields, but always with ``at``."""
     return hit.model_dump(mode="json", exclude_none=True) | {"at": hit.at}
+
+
+def _is_asked(request: "Request", name: str) -> bool:
+    text = request.query_params.get(name, "false")
+    if text not in ("true", "false"):
+        raise invalid(f"{name} must be true or false")
+    return text == "true"
 
 
 def _kind_of(request: "Request") -> MemoryKind | None:

@@ -63,7 +63,8 @@ async def get(http: httpx2.AsyncClient, path: str, keys: dict[str, str] = US, /,
 
 async def test_a_node_says_what_it_is_and_what_it_rests_on(http: httpx2.AsyncClient, graph: SqliteGraph) -> None:
     told = (await get(http, "boat")).json()
-    supports = told.pop("supports")
+    supports, source = told.pop("supports"), told.pop("source")
+    assert source == {"task_id": supports[-1]["task_id"], "at": source["at"], "by_hand": False}
     assert told == {
         "id": "boat", "kind": "fact", "text": "The boat is green\x1b[31m", "user_id": None, "importance": 0.5,
         "learned_at": "1970-01-01T00:00:01.000Z", "true_from": "1970-01-01T00:00:00.001Z",

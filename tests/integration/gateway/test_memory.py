@@ -10,9 +10,11 @@ import httpx2
 import pytest
 from pydantic import SecretStr
 
+import pentad
 from pentad.cli import memory as memory_command
+from pentad.contracts.events import TaskUsage
 from pentad.contracts.ids import shard_of
-from pentad.contracts.records import TaskRecord
+from pentad.contracts.records import Manifest, StepRecord, TaskRecord
 from pentad.contracts.streams import REMEMBER
 from pentad.services.archiver.memory_server import MemoryServer
 from pentad.services.gateway.app import GatewayService
@@ -97,11 +99,71 @@ async def test_a_question_finds_the_sentence_and_its_anchor_opens_it(
     assert 0 < hits[1]["score"] <= best["score"] <= 1
     assert best["parts"]["words"] > 0
     opened = (await expand(http, anchor=best["anchor"], window=1)).json()
-    assert list(opened) == ["anchor", "focus", "before", "after"]
+    assert list(opened) == ["anchor", "focus", "before", "after", "place", "short"]
     assert (opened["focus"]["content"], opened["focus"]["id"]) == (best["content"], best["id"])
     assert [each["content"] for each in opened["before"]] == ["Good morning."]
     assert [each["content"] for each in opened["after"]] == ["I keep that in mind."]
     assert (await expand(http, anchor=opened["before"][0]["anchor"])).json()["focus"] == opened["before"][0]
+
+
+async def test_the_fields_of_an_anchor_can_be_read_and_its_short_form_opens_the_same(
+    http: httpx2.AsyncClient, memory: ChildVectors
+) -> None:
+    best = (await search(http, q="What is my cat called?", user_id="ada", limit=1)).json()["hits"][0]
+    opened = (await expand(http, anchor=best["anchor"])).json()
+    place = pentad.anchor_of(best["anchor"])
+    assert opened["place"] == place.model_dump(mode="json")
+    assert (place.task_id, place.position, place.step, place.type) == (TASK, 2, 1, "user_message")
+    assert opened["short"] == place.short == f"{TASK}:2.0.0"
+    assert (await expand(http, anchor=place.short)).json() == opened
+    for wrong, status in ((f"{TASK}:9.0.0", 404), ("task-0-none:2.0.0", 404), (f"{TASK}:2.0", 422)):
+        assert (await expand(http, anchor=wrong)).status_code == status, wrong
+    assert (await expand(http, THEM, anchor=place.short)).status_code == 404
+    assert (await expand(http, anchor=place.short, user_id="bob")).status_code == 404
+
+
+async def test_an_anchor_opens_to_its_whole_task_on_demand(
+    http: httpx2.AsyncClient, memory: ChildVectors, gateway: GatewayService, tmp_path: Path
+) -> None:
+    manifest = Manifest(messages=(0, 1), instruction="executor", tools="", model="m", digest="d")
+    step = StepRecord(step=1, attempt=1, at=AT, finish_reason="stop", usage=TaskUsage(), manifest=manifest)
+    await Records(str(tmp_path / "records")).write(kept(TASK, TALK).model_copy(update={"steps": [step]}))
+    best = (await search(http, q="What is my cat called?", user_id="ada", limit=1)).json()["hits"][0]
+    refused = await expand(http, anchor=best["anchor"], whole=True, user_id="ada")
+    assert (refused.status_code, "user_id" in refused.json()["detail"]) == (422, True)
+    assert (await expand(http, anchor=best["anchor"], whole="yes")).status_code == 422
+    async with pentad.connect(gateway.address, "us-key") as agent:
+        opened = await agent.inspection.expand(best["anchor"], whole=True)
+        assert opened.whole is not None
+        assert (opened.whole.task, opened.whole.next) == (await agent.inspection.task(TASK), None)
+        assert opened.whole.steps == await agent.inspection.steps(TASK)
+        assert [m["content"] for m in opened.whole.steps[0].messages] == ["Hello there", "Good morning."]
+        assert (await agent.inspection.expand(best["anchor"])).whole is None
+
+
+async def test_a_recall_has_the_tasks_themselves_that_are_the_readers(
+    http: httpx2.AsyncClient, memory: ChildVectors, gateway: GatewayService, tmp_path: Path
+) -> None:
+    records = Records(str(tmp_path / "records"))
+    cats = kept(TASK, TALK)
+    await records.write(cats.model_copy(update={"task": cats.task.model_copy(update={"user_id": "ada"})}))
+    question = "cat called Mimi, boat painted green"
+
+    async def tasks(agent: pentad.Agent) -> dict[str, bool]:
+        found = await agent.inspection.recall(question)
+        return {each.task_id: each.task is not None and each.task.goal == "g" for each in found.tasks}
+
+    async with pentad.connect(gateway.address, "us-key") as agent:
+        assert await tasks(agent) == {"task-0-boat": True}, "who names nobody reads all of the tenant"
+        assert await tasks(agent.session("s1", "ada")) == {TASK: True, "task-0-boat": True}
+        assert await tasks(agent.session("s2", "ada")) == {TASK: True, "task-0-boat": False}
+        assert await tasks(agent.session("s2", "bob")) == {"task-0-boat": False}
+        bare = await agent.inspection.recall(question, tasks=False)
+        assert [each.task for each in bare.tasks] == [None]
+    shown = (await search(http, q=question, tasks="true")).json()
+    assert shown["tasks"][0]["task"]["task_id"] == "task-0-boat"
+    assert "task" not in (await search(http, q=question, strategy="auto")).json()["tasks"][0]
+    assert (await search(http, q=question, tasks="yes")).status_code == 422
 
 
 async def test_without_a_user_only_what_is_nobodys_is_found(http: httpx2.AsyncClient, memory: ChildVectors) -> None:
@@ -269,13 +331,13 @@ async def test_the_terminal_shows_hits_and_what_an_anchor_opens_to(
     assert await command(gateway, action="search", question="which colour has the boat") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].endswith(" ago")
-    assert "user_message · task-0-boat" in lines[0]
+    assert "user_message · task-0-boat:0.0.0 · " in lines[0]
     assert lines[1:3] == ["  The boat[31m is green.", "  It leaks."]  # without what would colour it
     anchor = (await search(http, q="cat", user_id="ada", limit=1)).json()["hits"][0]["anchor"]
     assert await command(gateway, action="expand", anchor=anchor) == 0
     opened = capsys.readouterr().out.splitlines()
     marked = next(number for number, line in enumerate(opened) if line.startswith(">"))
-    assert opened[marked].startswith("> ada  user_message")
+    assert opened[marked].startswith(f"> ada  user_message · {TASK}:2.0.0 · ")
     assert opened[marked + 1] == "    My cat is called Mimi."
     assert "  agent  response" in opened[marked + 2]
 

@@ -399,6 +399,8 @@ async def test_python_adds_joins_and_takes_away(gateway: GatewayService, stores:
         again = await agent.memory.semantic.add("The boat is green", metadata={"来源": ["crm"]})
         assert (again.id, again.metadata) == (one.id, {"来源": ["crm"]})
         assert await agent.inspection.memory_node(one.id) == again
+        assert again.source is not None
+        assert (again.source.by_hand, again.source.task_id) == (True, again.supports[-1].task_id)
         assert (await agent.inspection.memory_stats()).edges == 1
         around = agent.inspection.memory_neighbours
         assert [node.id for node in (await around(one.id, edge_type="part_of")).nodes] == [one.id, other.id]
