@@ -55,7 +55,7 @@ class EntryFile(Generic[T]):
         try:
             if isinstance(rows, str | Mapping) or not isinstance(rows, Sequence):
                 raise SettingsError(f"it must be a list of dicts, not {type(rows).__name__}")
-            return self._entries([_plain(row) for row in self._counted(rows)])
+            return self._entries([row if isinstance(row, self.kind) else _plain(row) for row in self._counted(rows)])
         except SettingsError as error:
             raise SettingsError(f"{argument} is wrong: {error}") from None
 
@@ -89,9 +89,9 @@ class EntryFile(Generic[T]):
 
 
 def _plain(row: Any) -> Any:
-    """Return an entry as plain data: what a model of the program's own says of it."""
+    """Return an entry as plain data; a model of the program's own is what its fields say."""
     if isinstance(row, BaseModel):
-        return row.model_dump(mode="json", exclude_unset=True)
+        return row.model_dump(mode="json")
     return dict(row) if isinstance(row, Mapping) else row
 
 

@@ -58,8 +58,8 @@ class UsesPlugins(Protocol):
 class WatchedFiles:
     """Some files that are taken up together.
 
-    ``files``: returns those that there are now. ``take_up`` raises ``PentadError`` or ``OSError`` when it cannot, which
-    is logged: what was there before stays in use.
+    ``files``: returns those that there are now. ``take_up``: raises when it cannot, which is logged; what was there
+    before stays in use then.
     """
 
     def __init__(self, what: str, files: Callable[[], Iterable[str]], take_up: Callable[[], Awaitable[None]]) -> None:
@@ -98,9 +98,11 @@ class WatchedFiles:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         try:
             await self._take_up()
-        except (PentadError, OSError) as error:
+        except Exception as error:  # whatever a wrong file leads to, the system goes on
             self._wrong = True
-            log.error("%s stay as they were, because a change cannot be taken up: %s", self._what, error)
+            trace = None if isinstance(error, PentadError | OSError) else error
+            text = "%s stay as they were, because a change cannot be taken up: %s"
+            log.error(text, self._what, error, exc_info=trace)
         else:
             self._wrong = False
             log.info("%s are read anew: %s%s has changed", self._what, changed[0], more)

@@ -82,20 +82,23 @@ async def test_instructions_may_be_models_and_go_before_those_of_the_file(tmp_pa
     (file := tmp_path / "i.json").write_text(
         json.dumps({"instructions": [{"name": "a", "system_prompt": "file"}, {"name": "b", "system_prompt": "file"}]})
     )
-    given: list[Any] = [OwnModel(name="a", system_prompt="given"), Instruction(name="c", system_prompt="given")]
+    ours = Instruction(name="c", system_prompt="given", tool_rounds=None)
+    given: list[Any] = [OwnModel(name="a", system_prompt="given"), ours]
     async with pentad.start(tmp_path, instructions=given, pentad_instructions=file) as agent:
-        found = {each["name"]: each["system_prompt"] for each in await agent.inspection.instructions()}
-    assert {name: found[name] for name in "abc"} == {"a": "given", "b": "file", "c": "given"}
+        found = {each["name"]: each for each in await agent.inspection.instructions()}
+    assert {name: found[name]["system_prompt"] for name in "abc"} == {"a": "given", "b": "file", "c": "given"}
+    assert (found["a"]["recall"], found["c"]["tool_rounds"]) == (False, None)
 
 
 def test_a_model_that_is_given_takes_the_place_of_the_files_with_its_id_and_of_the_default(tmp_path: Path) -> None:
     (file := tmp_path / "m.json").write_text(
-        json.dumps({"models": [{"id": "a", "model": "old", "default": True}, {"id": "b", "fallbacks": ["a"]}]})
+        json.dumps({"models": [{"id": "a", "model": "old"}, {"id": "b", "fallbacks": ["a"], "default": True}]})
     )
     given = given_models([{"id": "a", "model": "new"}, {"id": "c", "default": True, "fallbacks": ["b"]}])
     models = configured_models(Settings(pentad_models=file).handing_over(given, ())).and_registered(())
     assert {name: models.known[name].entry.model for name in "ab"} == {"a": "new", "b": None}
     assert [known.entry.id for known in models.chain(None)] == ["c", "b"]
+    assert [name for name in "abc" if models.known[name].entry.default] == ["c"]
 
 
 @pytest.mark.parametrize(

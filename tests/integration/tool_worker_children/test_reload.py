@@ -154,7 +154,7 @@ async def test_processes_do_not_grow_without_end_while_old_calls_run_on(
         seen, calls = [], []
         for price in range(MOST_CHILDREN + 2):
             seen.append(await tools.process())
-            calls.append(asyncio.create_task(tools.run("old_price", fifo=fifo)))
+            calls.append(asyncio.create_task(tools.run("old_price", timeout_s=600, fifo=fifo)))
             write(tmp_path, str(price))
             await tools.pool.reload()
         await wait_until("the oldest were ended", lambda: sum(map(alive, seen)) <= MOST_CHILDREN)

@@ -75,7 +75,9 @@ async def test_the_object_is_made_and_set_up_once_however_many_calls_begin_toget
     bring = of(service, "room_service_bring")
     assert bring.belongs_to is not None
     together = [asyncio.create_task(bring.belongs_to.ready()) for _ in range(5)]
+    await asyncio.sleep(0)  # all of them wait now
     together[0].cancel()
+    await asyncio.wait({together[0]})
     service.gate.set()
     await asyncio.gather(*together[1:])
     assert service.did == ["set up"]

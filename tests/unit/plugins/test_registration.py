@@ -13,9 +13,10 @@ from pydantic import Field
 
 from pentad.contracts.tools import RESERVED_NAMES, Effect
 from pentad.services.task_runner.domain.own_tools import OWN
+from pentad.shared.plugins import registry
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.plugins.errors import PluginError, UnusableResult
-from pentad.shared.plugins.loading import load_plugins
+from pentad.shared.plugins.loading import load_plugins, script_plugin
 from pentad.shared.plugins.registry import define, registered_tools, tool
 from pentad.shared.plugins.results import result_text
 
@@ -249,3 +250,16 @@ def test_a_variable_that_no_tool_may_see_is_refused(env: Any, words: str) -> Non
 
 def test_the_variables_that_a_tool_names_are_kept() -> None:
     assert define(lambda: None, name="t", env=["TOKEN", "OTHER"]).env == ("TOKEN", "OTHER")
+
+
+def test_what_a_script_hands_over_need_not_be_imported_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it, a decorated closure of the running program is refused: no other process can import it."""
+
+    def closure() -> None: ...
+
+    closure.__module__ = "__main__"
+    found = define(closure, name="a_closure")
+    monkeypatch.setattr(registry, "_tools", {"a_closure": found})
+    with pytest.raises(PluginError, match="'closure' is defined in a function"):
+        script_plugin()
+    assert script_plugin([found]) is None
