@@ -22,7 +22,7 @@ MOST_CHARS = 512
 _VERSION = "a1"
 _FIELDS = tuple(Anchor.model_fields)
 _TASK, _POSITION, _PART = map(_FIELDS.index, ("task_id", "position", "part"))
-_SHORT = re.compile(r"([^:]{1,128}):([0-9]{1,10})\.([0-9]{1,10})\.([0-9]{1,10})")
+_SHORT_FORM = re.compile(r"([^:]{1,128}):([0-9]{1,10})\.([0-9]{1,10})\.([0-9]{1,10})")
 """Pattern of `Anchor.short`."""
 
 
@@ -73,7 +73,7 @@ def message_of(text: str) -> str:
 
 def short_place(text: str) -> tuple[str, tuple[int, int, int]] | None:
     """Return the task, and message, part and segment in it, of an anchor's short form; None for any other text."""
-    found = _SHORT.fullmatch(text[: MOST_CHARS + 1])
+    found = _SHORT_FORM.fullmatch(text[: MOST_CHARS + 1])
     if found is None or not is_identifier(found[1]):
         return None
     position, part, segment = map(int, found.groups()[1:])
