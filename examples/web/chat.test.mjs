@@ -88,9 +88,10 @@ function sessionOf(tokens, events, states = []) {
   return new Session({ getToken, onEvent: (event) => events.push(event.type), onState: (state) => states.push(state), WebSocket: FakeSocket })
 }
 
-test("it comes back with its cursor, with another token once that has ended, and sends again what may be lost", async () => {
+test("it comes back with its cursor, with another token once that has ended, and sends again what may be lost", async (t) => {
   const [events, states] = [[], []]
   const session = sessionOf(["one", "two"], events, states)
+  t.after(() => session.stop()) // what still runs would keep node from ending
   let arriving = nextSocket()
   const running = session.run()
   let socket = await arriving
@@ -122,9 +123,10 @@ test("it comes back with its cursor, with another token once that has ended, and
   assert.equal(states.at(-1), "closed")
 })
 
-test("what is refused for good is not tried again", async () => {
+test("what is refused for good is not tried again", async (t) => {
   const states = []
   const session = sessionOf(["one"], [], states)
+  t.after(() => session.stop())
   const arriving = nextSocket()
   const running = session.run()
   ;(await arriving).drop(1008, "this token is for another session")
@@ -132,9 +134,10 @@ test("what is refused for good is not tried again", async () => {
   assert.equal(states.at(-1), "closed: this token is for another session")
 })
 
-test("a message that meets a busy gateway is sent again, and is not shown as an error", async () => {
+test("a message that meets a busy gateway is sent again, and is not shown as an error", async (t) => {
   const events = []
   const session = sessionOf(["one"], events)
+  t.after(() => session.stop())
   const arriving = nextSocket()
   const running = session.run()
   const socket = await arriving
@@ -160,10 +163,11 @@ class FakeNode {
   createElement() { return new FakeNode() }
 }
 
-test("the page shows what is said and what comes of it, as text", async () => {
+test("the page shows what is said and what comes of it, as text", async (t) => {
   const document = new FakeNode()
   const arriving = nextSocket()
   const session = open(document, async () => ({ url: "http://gateway", session_id: "s1", token: "one" }), { WebSocket: FakeSocket })
+  t.after(() => session.stop())
   const socket = await arriving
   socket.tell({ type: "session", cursor: "0-0" })
   const form = document.querySelector("form")
@@ -185,5 +189,4 @@ test("the page shows what is said and what comes of it, as text", async () => {
   socket.tell({ type: "message_routed", id: "4-0", message_id: "m9", decision: "append" })
   while (lines().at(-1) === "user: …") await new Promise(setImmediate)
   assert.equal(lines().at(-1), "user: from another tab")
-  session.stop()
 })

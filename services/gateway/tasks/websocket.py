@@ -107,7 +107,6 @@ class WebSocketSession:
             self._stream.close()
             await cancel_all([writer])
         if end.expired():  # also for a client that leaves unread what it is sent, or never pauses
-            self._hurry()
             await _close(self._send, BAD_KEY, "the token has ended: come back with another, and your cursor")
 
     async def _write(self, cursor: str) -> None:

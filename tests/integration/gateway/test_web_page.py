@@ -65,7 +65,14 @@ async def _answers(http: httpx2.AsyncClient) -> bool:
 
 @pytest.mark.skipif(NODE is None, reason="there is no node on this machine to run the page's module in")
 def test_the_module_shows_and_reconnects_as_it_says() -> None:
-    done = subprocess.run([str(NODE), "--test", "."], cwd=WEB, capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run(
+        [str(NODE), "--test", "--test-timeout=20000", "."],
+        cwd=WEB,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
     assert done.returncode == 0, done.stdout[-5000:]
     assert "\n# fail 0\n" in done.stdout
     assert int(done.stdout.partition("\n# pass ")[2].split()[0]) >= 15
