@@ -308,7 +308,7 @@ async def retrieves(running: System) -> None:
         body = json.dumps({"kind": "fact", "text": text}).encode()
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(f"{running.url}/v1/memory/nodes", body, headers, method="POST")
-        await asyncio.to_thread(lambda asked=request: urllib.request.urlopen(asked, timeout=PATIENCE_S).close())
+        (await asyncio.to_thread(urllib.request.urlopen, request, timeout=PATIENCE_S)).close()
     await running.turn("walks", "When does the ferry leave?")
     await running.until("the choice", lambda page: page.of(metrics.retriever_seconds) == 1)
 

@@ -74,8 +74,8 @@ def texts(found: Extracted) -> set[str]:
 
 
 def tasks_in(found: Extracted) -> set[str]:
-    said_in = [support.task for each in (*found.nodes.values(), *found.edges) for support in each.supports]
-    return {*said_in}
+    supports = [each.supports for each in found.nodes.values()] + [each.supports for each in found.edges]
+    return {support.task for each in supports for support in each}
 
 
 def test_segments_are_numbered_on_and_each_says_its_task() -> None:
