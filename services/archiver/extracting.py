@@ -194,7 +194,9 @@ class Extracting:
         segments = segments_shown(task)
         if not segments:
             return None
-        return await self._ask(AskedTask(keys, record, task, segments, await self._near.to(keys, segments)))
+        near = await self._near.to(keys, segments)
+        await self._graph.nodes(Owner(keys.tenant), [keys.task])  # while it is away nobody is asked again and again
+        return await self._ask(AskedTask(keys, record, task, segments, near))
 
     async def _ask(self, task: AskedTask) -> StoredAnswer | None:
         """Ask about a task: alone if it is long or several owners speak in it, else with others of its owner."""

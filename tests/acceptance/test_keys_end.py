@@ -31,6 +31,7 @@ PERMANENT = {
     r"pentad:\{0\}:archive": "work",
     r"pentad:\{0\}:remember": "work",
     r"pentad:\{0\}:learn": "work",
+    r"pentad:\{0\}:extract": "work",
     r"pentad:\{0\}:erase": "work",
     r"pentad:\{0\}:memory": "work; calls without an answer are taken back",
     r"pentad:\{0\}:model-calls": "work; calls without an answer are taken back",

@@ -287,6 +287,26 @@ async def test_a_model_that_is_away_is_waited_for(archive: Archive) -> None:
     assert await archive.texts() == facts(CAT, BOSS)
 
 
+async def test_while_the_graph_is_away_no_model_is_asked_for_what_cannot_be_written(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = await archive.add(1, (CAT, "ada"))
+
+    async def away(*_: Any) -> list[MemoryNode]:
+        raise MemoryOutageError("the graph is away")
+
+    async with model() as (server, chat):
+        archiver = archive.archiver(chat)
+        with monkeypatch.context() as patched:
+            patched.setattr(archive.graph, "nodes", away)
+            for _ in range(3):
+                [found] = await archive.extract(archiver, task)
+                assert isinstance(found, MemoryOutageError)
+        assert server.seen.chats == []
+        assert await archive.extract(archiver, task) == [None]
+    assert await archive.texts() == facts(CAT)
+
+
 @pytest.mark.parametrize("after", [False, True])
 async def test_killed_at_each_write_only_those_without_an_answer_are_asked_about_again(
     store: Store, tmp_path: Path, after: bool
