@@ -20,7 +20,7 @@ MOST_CHARS = 512
 """Characters of an anchor as a string."""
 _VERSION = "a1"
 _FIELDS = tuple(Anchor.model_fields)
-_SHORT = re.compile(r"([^:]{1,128}):([0-9]{1,10})\.([0-9]{1,10})\.([0-9]{1,10})")
+_SHORT_FORM = re.compile(r"([^:]{1,128}):([0-9]{1,10})\.([0-9]{1,10})\.([0-9]{1,10})")
 """Pattern of `Anchor.short`."""
 
 
@@ -54,7 +54,7 @@ def anchor_of(text: str) -> Anchor:
 
 def short_place(text: str) -> tuple[str, tuple[int, int, int]] | None:
     """Return the task, and message, part and segment in it, of an anchor's short form; None for any other text."""
-    found = _SHORT.fullmatch(text[: MOST_CHARS + 1])
+    found = _SHORT_FORM.fullmatch(text[: MOST_CHARS + 1])
     if found is None or not is_identifier(found[1]):
         return None
     position, part, segment = map(int, found.groups()[1:])
