@@ -59,7 +59,7 @@ async def main(url: str, model_url: str) -> None:
     print("instructions: " + ", ".join(each["name"] for each in await agent.inspection.instructions()))
 
     # 5. What a user said is found from the user's other conversations, a moment after its task has ended.
-    while not (found := await agent.inspection.search_memory("what is 6*7?")):
+    while not (found := [hit for hit in await agent.inspection.search_memory("what is 6*7?") if "6*7" in hit.content]):
         await asyncio.sleep(0.2)
     print(f"remembered: {found[0].content}")
 

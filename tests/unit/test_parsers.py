@@ -35,6 +35,7 @@ from pentad.services.gateway.edge.pages import parse_page
 from pentad.services.gateway.edge.tokens import TokenReader
 from pentad.services.gateway.memory.reindexing import read_reindexing
 from pentad.services.gateway.operator.dead_letters import parse_name
+from pentad.services.gateway.tasks.step_list import parse_steps_cursor
 from pentad.services.router.domain.control_words import control_of
 from pentad.services.task_runner.domain.call_arguments import parse_arguments
 from pentad.services.tool_worker.builtins.calculator import calculator
@@ -139,7 +140,7 @@ READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
     "the values of a text": (lambda text: values_in(text, 0), BODY_LIMIT),
     "the tokens of a memory": (tokens_in, MAX_SEGMENT_CHARS),
     "words of an address": (
-        lambda text: _each((parse_page, parse_name, parse_cursor, anchor_of, decoded_id), text),
+        lambda text: _each((parse_page, parse_name, parse_cursor, parse_steps_cursor, anchor_of, decoded_id), text),
         HEAD,
     ),
     "times and actors": (lambda text: _each((milliseconds, actor_parts), text), HEAD),

@@ -42,7 +42,7 @@ async def test_the_list_comes_again_at_each_change_and_ends_when_it_is_closed(se
 @pytest.mark.parametrize("session", [None, "s1"])
 async def test_the_memorys_figures_stand_beside_the_tasks_when_asked_for(session: str | None) -> None:
     """And the list comes again when they change; a memory that is away hides no task."""
-    stats = {"segments": 4, "tasks": 2, "nodes": 3, "edges": 1, "lag_s": 0.5}
+    stats = {"segments": 4, "tasks": 2, "nodes": 3, "edges": 1, "lag_s": 0.5, "extraction": None}
     async with fake_gateway() as gateway, pentad.connect(gateway.url) as agent:
         gateway.tasks["task-0-a"], gateway.memory = task("task-0-a", "active"), (200, stats)
         async with aclosing(agent.observe(session, interval_s=0.1, memory=True)) as lists, in_time():

@@ -201,10 +201,10 @@ async def test_another_tenant_finds_nothing_and_opens_nothing(http: httpx2.Async
     refused = await expand(http, THEM, anchor=anchor)
     assert (refused.status_code, refused.headers["content-type"]) == (404, "application/problem+json")
     assert (await http.get("/v1/memory/stats", headers=THEM)).json() == {
-        "segments": 0, "tasks": 0, "nodes": 0, "edges": 0, "lag_s": 0
+        "segments": 0, "tasks": 0, "nodes": 0, "edges": 0, "lag_s": 0, "extraction": None
     }  # fmt: skip
     assert (await http.get("/v1/memory/stats", headers=US)).json() == {
-        "segments": 6, "tasks": 2, "nodes": 0, "edges": 0, "lag_s": 0
+        "segments": 6, "tasks": 2, "nodes": 0, "edges": 0, "lag_s": 0, "extraction": None
     }  # fmt: skip
 
 
@@ -388,6 +388,7 @@ async def test_a_hit_is_forgotten_over_rest_and_in_the_terminal(
         "tasks": 2,
         "nodes": 0,
         "edges": 0,
+        "extraction": None,
     }
     assert (await http.post("/v1/memory/forget", json={}, headers=US)).status_code == 422
     assert await command(gateway, action="forget", ids=["task-0-boat"], since=None, until=None) == 0

@@ -104,7 +104,7 @@ async def test_a_strangers_request_is_sent_as_was_learned_and_teaches_nothing(st
     bench = await start(parameters={"temperature": 0.2})
     body = {"error": {"message": "Unsupported parameter: 'temperature'", "param": "temperature"}}
     refusing(bench, refuse(400, body), lambda request: request.get("temperature") == 1.5)
-    own: dict[str, Any] = {"parameters": {"temperature": b"1.5"}, "teaches": False}
+    own: dict[str, Any] = {"temperature": 1.5, "teaches": False}
     for _ in range(2):
         assert (await bench.ask(**own)).text == "there"
     assert (await bench.ask()).text == "there"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Event = dict[str, Any]
 _EPHEMERAL = ("content", "thinking", "tool_progress")
 _NAMED = re.compile(
-    r"^(test:.*|pentad:(inbound|dead|cluster)|pentad:\{0\}:(wake:(session|task)|tools:(default|nobody)|archive|remember|dead|timers|load|bell"
+    r"^(test:.*|pentad:(inbound|dead|cluster)|pentad:\{0\}:(wake:(session|task)|tools:(default|nobody)|archive|remember|extract|dead|timers|load|bell"
     r"|tasks:default)|(pentad:)?\{pentad:inbound\}:lease)$"
 )
 
