@@ -119,7 +119,7 @@ async def _serve(launch: Launch, parent: ParentConnection, stop: Stop) -> int:
     except Exception as error:
         return _failed(parent, error)
     give_way(launch.service)
-    beside = [asyncio.create_task(each) for each in (parent.answer(stop), watch_loop(service.name))]
+    beside = [asyncio.create_task(each) for each in (parent.answer(stop), watch_loop(service.name, gives_way=True))]
     try:
         code = await stop.unless_asked(_work(service, parent))
     except StopAskedError:
