@@ -4,7 +4,7 @@
         async for event in agent.send("What is 6 * 7?"):
             ...
 
-``pentad.start()`` in place of ``connect`` runs everything from this process. Importing this is cheap: each name is
+``pentad.start()`` in place of ``connect`` runs everything by this program. Importing this is cheap: each name is
 loaded when it is first used.
 """
 

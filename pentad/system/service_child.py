@@ -126,9 +126,8 @@ async def _serve(launch: ProcessLaunch, parent: ParentConnection, stop: Stop) ->
     except Exception as error:
         return _failed(parent, error)
     give_way(launch.service)
-    beside = [
-        asyncio.create_task(each) for each in (parent.answer(service, order.settings, stop), watch_loop(service.name))
-    ]
+    loops = parent.answer(service, order.settings, stop), watch_loop(service.name, gives_way=True)
+    beside = [asyncio.create_task(each) for each in loops]
     try:
         code = await stop.unless_asked(_work(service, parent))
     except StopAskedError:

@@ -55,8 +55,12 @@ _unpublished: deque[_UnpublishedHold] = deque(maxlen=_MAX_UNPUBLISHED)
 """Holds of this process that no service of it has published yet."""
 
 
-async def watch_loop(who: str) -> None:
-    """Measure the delay of this loop fifty times a second, for ever. ``who``: names the process in the log."""
+async def watch_loop(who: str, *, gives_way: bool = False) -> None:
+    """Measure the delay of this loop fifty times a second, for ever. ``who``: names the process in the log.
+
+    ``gives_way``: the process has a low priority, so that it is late where others are busy: only what it worked in a
+    delay is told then.
+    """
     delay, held = metrics.loop_delay_seconds.labels(), metrics.loop_held_seconds.labels()
     while True:
         due, worked = monotonic() + _EVERY_S, process_time()
@@ -65,7 +69,7 @@ async def watch_loop(who: str) -> None:
         busy = min(late, process_time() - worked)
         delay.observe(late)
         held.observe(busy)
-        if late >= LOGGED_DELAY_S:
+        if (busy if gives_way else late) >= LOGGED_DELAY_S:
             said = "the event loop of %s was held for %.1f s, of which it worked %.1f s: nobody was served meanwhile"
             log.warning(said, who, late, busy)
             _unpublished.append(_UnpublishedHold(who, late))

@@ -59,6 +59,24 @@ async def test_a_hold_counts_as_ours_only_as_far_as_the_process_worked() -> None
     assert held.sum - before > 0.4
 
 
+async def test_of_a_process_that_gives_way_only_what_it_worked_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(loop_holds, "LOGGED_DELAY_S", 0.3)
+    late = metrics.loop_delay_seconds.labels()
+    async with beside(watch_loop("archiver", gives_way=True)):
+        await asyncio.sleep(0)
+        before = late.sum
+        time.sleep(0.5)  # noqa: ASYNC251 - as if others were busy
+        await wait_until("the delay to be measured", lambda: late.sum - before > 0.4)
+        assert caplog.text == ""
+        before, until = late.sum, time.process_time() + 0.5
+        while time.process_time() < until:
+            pass
+        await wait_until("the delay to be measured", lambda: late.sum - before > 0.4)
+    assert "the event loop of archiver was held for" in caplog.text
+
+
 async def test_a_shorter_hold_does_not_hide_a_longer_one_of_the_same_hour(store: Store) -> None:
     for seconds in (29.0, 1.5):
         await loop_holds._tell(store, loop_holds._UnpublishedHold("archiver", seconds))

@@ -148,13 +148,14 @@ async def test_it_is_stopped_before_it_has_started(tmp_path: Path, play: str) ->
     ],
 )
 async def test_a_start_that_fails_says_why_and_leaves_nothing(
-    tmp_path: Path, play: str, module: str, told: str
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, play: str, module: str, told: str
 ) -> None:
     async with archiver(tmp_path, play, module) as service:
         with pytest.raises(PentadError, match=told):
             await service.start()
         await service.stop()
         assert children() == []
+    assert ("chunk exceed the limit" in caplog.text) == (play == "archiver shout\n"), "no line is read without a bound"
 
 
 async def test_a_process_that_is_killed_is_started_again_and_no_count_falls(
