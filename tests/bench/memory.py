@@ -4,12 +4,14 @@ CPU is counted until everything that was said is remembered and learned from, so
 """
 
 import asyncio
+import json
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+from urllib.request import urlopen
 
 from redis.asyncio import Redis
 
@@ -66,20 +68,27 @@ async def _is_remembered(redis: Any) -> bool:
     return True
 
 
-async def _drain(running: Running) -> None:
-    """Wait until everything is remembered; a task is queued for that in the commit of its end."""
+def _tasks(url: str) -> int:
+    """Return of how many tasks the memory has anything."""
+    with urlopen(f"{url}/v1/memory/stats", timeout=_DRAIN_S) as answer:
+        return int(json.load(answer)["tasks"])
+
+
+async def _drain(running: Running, tasks: int) -> None:
+    """Wait until so many tasks are remembered, and learned from: they are queued for that some time after their end."""
     async with Redis.from_url(running.redis_url, protocol=2) as redis, asyncio.timeout(_DRAIN_S):
-        while not await _is_remembered(redis):
-            await asyncio.sleep(0.05)
+        while await asyncio.to_thread(_tasks, running.url) < tasks or not await _is_remembered(redis):
+            await asyncio.sleep(0.1)
 
 
 async def _round(load: Load, running: Running, clients: int, each: int, *, remembered: bool) -> None:
     turns = partial(have_turns, lambda: SocketClient(running.url, per_session=1))
     watch, total = Cpu(running.everyone), clients * each
+    there = await asyncio.to_thread(_tasks, running.url) if remembered else 0
     spent = await turns(clients, each)
     wall, ended = watch.wall(), time.perf_counter()
     if remembered:
-        await _drain(running)
+        await _drain(running, there + total)
     load.lags.append(time.perf_counter() - ended)
     load.rates.append(total / wall)
     load.p50s.append(quantile(spent, 0.5) * 1e3)
