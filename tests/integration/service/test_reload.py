@@ -1,10 +1,13 @@
 """``pentad up --reload``: plug-ins, instructions and models are taken up again when their files change."""
 
+import asyncio
 import json
 import logging
 import os
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -66,7 +69,13 @@ async def test_a_running_system_takes_up_what_changes_and_keeps_what_it_has_when
             async def models() -> set[str]:
                 return {each["id"] for each in await agent.inspection.models()}
 
+            async def models_of_archiver() -> set[str]:
+                """Models of the process in which the archiver runs, as it says in what it counts."""
+                page = await asyncio.to_thread(lambda: urlopen(f"{url}/metrics", timeout=30).read().decode())
+                return set(re.findall(r'pentad_model_state\{model="(m\d+)",service="archiver"\}', page))
+
             assert await stock() == "stock: 3 tea"
+            await wait_until("the archiver's process to have the model", lambda: has(models_of_archiver, "m9"))
             assert "greeter" in await instructions()
             write(tmp_path, "4", "You sell well.")
 
@@ -75,6 +84,7 @@ async def test_a_running_system_takes_up_what_changes_and_keeps_what_it_has_when
 
             await wait_until("the change is taken up", taken_up)
             await wait_until("the models are", lambda: has(models, "m14"))
+            await wait_until("those of the archiver's process are", lambda: has(models_of_archiver, "m14"))
             assert "greeter" not in await instructions()
 
             (tmp_path / "shelf.py").write_text("PIECES = = 5\n")
