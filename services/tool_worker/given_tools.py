@@ -1,6 +1,7 @@
 """Tools that a program hands over to ``pentad.start()``: they run in the program's own process, beside the services."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from contextvars import copy_context
@@ -123,16 +124,21 @@ class _LatestProgress:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, on_progress: OnProgress) -> None:
         self._loop, self._on_progress = loop, on_progress
+        self._lock = threading.Lock()
+        """A thread must not find that the loop will tell what it says while the loop is taking what was said before."""
         self._said: tuple[str, float | None] | None = None
 
     def __call__(self, text: str, fraction: float | None) -> None:
-        waits, self._said = self._said is not None, (clean(text[:MAX_PROGRESS]), fraction)
+        told = clean(text[:MAX_PROGRESS]), fraction
+        with self._lock:
+            waits, self._said = self._said is not None, told
         if not waits:
             with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._tell)
 
     def _tell(self) -> None:
-        said, self._said = self._said, None
+        with self._lock:
+            said, self._said = self._said, None
         if said is not None:
             self._on_progress(*said)
 
