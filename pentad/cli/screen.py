@@ -1,8 +1,10 @@
 """A terminal with a prompt at the bottom that stays while text comes in above it."""
 
 import asyncio
+import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self, TextIO
 
@@ -43,9 +45,11 @@ class Screen:
         self._held = False
         self._turns = 0
         self._left = False
+        self._keys_kept = ExitStack()
         self._ticker: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
+        self._keys_kept.enter_context(keys_kept())
         self._ticker = asyncio.create_task(self._tick())
         return self
 
@@ -53,6 +57,7 @@ class Screen:
         if self._ticker is not None:
             self._ticker.cancel()
             await asyncio.gather(self._ticker, return_exceptions=True)
+        self._keys_kept.close()
         for speaker, (text, tag) in [*self._tails.items()]:
             self.put(speaker, "\n" if text else "", tag)
 
@@ -151,6 +156,27 @@ def _keys(interrupted: Callable[[], None]) -> KeyBindings:
         press.current_buffer.insert_text("\n")
 
     return keys
+
+
+@contextmanager
+def keys_kept() -> Iterator[None]:
+    """Keep keys that are pressed while no prompt stands for the next prompt, without showing them.
+
+    In a terminal's usual mode its driver takes them: Ctrl-D would be lost, and letters be shown twice. Ctrl-C stays a
+    signal.
+    """
+    if sys.platform == "win32" or not sys.stdin.isatty():
+        yield
+        return
+    import termios
+    import tty
+
+    before = termios.tcgetattr(sys.stdin)
+    tty.setcbreak(sys.stdin, termios.TCSANOW)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
 
 
 def _rows(text: str, tag: str, columns: int) -> list[StyleAndTextTuples]:

@@ -27,6 +27,8 @@ from pentad.errors import ClientError, Conflict, NotAuthorized
 from pentad.shared.settings import Settings
 
 _ASK_S = 0.05
+_TAKEN_S = 3.0
+"""Seconds that leaving waits until the last message has found its task."""
 
 
 class TypedChat:
@@ -196,9 +198,12 @@ class TypedChat:
         if running is None:
             return
         asked = running.stopping is not None
+        taken = asked or await running.taken()
         await running.given_up()
         self._view.halt()
-        if not asked:
+        if not taken:
+            self._view.line(self._style.red("no task has taken your last message yet: it may be lost"))
+        elif not asked:
             self._view.line(self._style.dim("the task goes on without you"))
 
 
@@ -217,6 +222,14 @@ class Running:
         """Wait until its last event is shown."""
         if self.following is not None:
             await asyncio.wait([self.following])
+
+    async def taken(self) -> bool:
+        """Wait a while until every message has found its task; whether it has."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_TAKEN_S):
+                while not self.turn.placed and not (self.following is None or self.following.done()):
+                    await asyncio.sleep(_ASK_S)
+        return self.turn.placed
 
     async def given_up(self) -> None:
         """Follow it no more."""

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.clients.fake_gateway import cancelled, endless, fake_gateway
 from tests.support.clients.fake_wire import Json
 from tests.support.processes.terminal import Terminal
@@ -93,3 +95,40 @@ async def test_a_wrong_key_ends_a_conversation(tmp_path: Path) -> None:
         terminal.type("6 * 7?\r")
         await terminal.sees("wants an API key: set PENTAD_API_KEY")
         assert await terminal.code() == 1
+
+
+@pytest.mark.parametrize("typed", ["\x04", "tell me\r\x04"], ids=["Ctrl-D", "a line and Ctrl-D"])
+async def test_keys_pressed_while_a_command_is_carried_out_are_the_next_prompts(tmp_path: Path, typed: str) -> None:
+    async with (
+        fake_gateway(script=endless) as gateway,
+        Terminal("chat", gateway.url, tmp_path, session="s1") as terminal,
+    ):
+        await terminal.shows("session s1", "what you say", "you>")
+        gateway.answering.clear()
+        terminal.type("/tasks\r")
+        await wait_until("the list to be asked for", lambda: gateway.held == 1)
+        terminal.type(typed)
+        gateway.answering.set()
+        assert await terminal.code() == 0
+    assert [m["content"] for m in gateway.messages] == (["tell me"] if "tell" in typed else [])
+
+
+async def test_the_terminal_is_left_as_it_was(tmp_path: Path) -> None:
+    async with fake_gateway(script=endless) as gateway, Terminal("chat", gateway.url, tmp_path) as terminal:
+        before = terminal.modes()
+        await terminal.shows("session s-", "what you say", "you>")
+        assert terminal.modes() != before
+        terminal.type("\x04")
+        assert await terminal.code() == 0
+        assert terminal.modes() == before
+
+
+async def test_leaving_says_that_a_message_was_not_taken(tmp_path: Path) -> None:
+    async with (
+        fake_gateway(script=lambda _: []) as gateway,
+        Terminal("chat", gateway.url, tmp_path, session="s1") as terminal,
+    ):
+        await terminal.shows("session s1", "what you say", "you>")
+        terminal.type("tell me\r\x04")
+        await terminal.sees("no task has taken your last message yet: it may be lost")
+        assert await terminal.code() == 0

@@ -14,6 +14,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.support.accepting import close_port, connections_settled
 from tests.support.clients.fake_wire import AT, Json, Plan, Script, Wire
 from tests.support.ports import free_port
 
@@ -86,6 +87,10 @@ class FakeGateway(Plan):
     """Other control requests with the ids of their tasks."""
     on_cancel: Script | None = None
     """Events that a cancel adds to the task's session."""
+    held: int = 0
+    """Requests that wait for ``answering``."""
+    answering: asyncio.Event = field(default_factory=asyncio.Event)
+    """While it is clear, requests of REST are not answered."""
     _server: asyncio.Server | None = None
     _open: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -94,15 +99,17 @@ class FakeGateway(Plan):
         return f"http://127.0.0.1:{self.port}"
 
     async def start(self) -> None:
+        self.answering.set()
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
 
     async def stop(self) -> None:
         """Close the port and cut every connection."""
         if self._server is not None:
-            self._server.close()
+            await close_port(self._server)
         for task in [*self._open]:
             task.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)
+        await connections_settled()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -128,6 +135,9 @@ class FakeGateway(Plan):
             if "upgrade" in request.headers:
                 return await Wire(self, head, request.query, reader, writer).run()
             said = await reader.readexactly(int(request.headers.get("content-length", 0)))
+            self.held += 1
+            await self.answering.wait()
+            self.held -= 1
             if request.path.endswith("/run") and self.runs:
                 self.run_requests.append((request, json.loads(said)))
                 status, body = self.runs.popleft()

@@ -20,6 +20,7 @@ from typing import Any, cast
 from pydantic_core import from_json, to_json
 
 from pentad.shared.models.embeddings import HashingEmbedding
+from tests.support.accepting import close_port
 from tests.support.models import model_wire as wire
 from tests.support.models.protocols import PROTOCOLS, ScriptedProtocol
 from tests.support.models.replies import MODEL, Reply, call, error_body, fail, say
@@ -95,7 +96,7 @@ class ScriptedModel:
     async def stop(self) -> None:
         """Close the port and hang up on everyone. Started again, it keeps its port."""
         if self._server is not None:
-            self._server.close()
+            await close_port(self._server)
             for connection in list(self._open):
                 connection.hang_up()
             await self._server.wait_closed()

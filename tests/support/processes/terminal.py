@@ -91,6 +91,10 @@ class Terminal:
         """Press keys: ``\\r`` is Enter, ``\\x03`` Ctrl-C, ``\\x04`` Ctrl-D."""
         os.write(self._master, text.encode())
 
+    def modes(self) -> list[object]:
+        """Return how the terminal treats keys and output, as ``termios`` tells it."""
+        return termios.tcgetattr(self._master)
+
     async def sees(self, text: str) -> str:
         """Wait until the text is shown; the screen up to its end, which later calls do not see again."""
         await wait_until(f"{text!r} on the screen, which shows {self.screen!r}", lambda: text in self.screen)

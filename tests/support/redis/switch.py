@@ -16,15 +16,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 
+from tests.support.accepting import close_port, connections_settled
+
 _CHUNK = 65_536
 _CALL_S = 10.0
-_ACCEPT_TURNS = 8
-"""Turns of a loop after which what was accepted has its task: it takes asyncio three."""
-
-
-async def _turns(number: int) -> None:
-    for _ in range(number):
-        await asyncio.sleep(0)
 
 
 class Switch:
@@ -117,13 +112,12 @@ class Switch:
             return
         self._started.set()
         self._loop.run_forever()
-        server.close()
-        self._loop.run_until_complete(_turns(_ACCEPT_TURNS))  # what was just accepted begins, and then ends in order
+        self._loop.run_until_complete(close_port(server))
         rest = asyncio.all_tasks(self._loop)
         for task in rest:
             task.cancel()
         self._loop.run_until_complete(asyncio.gather(*rest, return_exceptions=True))
-        self._loop.run_until_complete(_turns(_ACCEPT_TURNS))  # a transport that was closed lets go of its socket
+        self._loop.run_until_complete(connections_settled())
         self._loop.close()
 
     async def _listen(self) -> asyncio.Server:
