@@ -1,11 +1,12 @@
 """Helpers for tasks of the event loop: cancel them for certain, do long work in slices, make calls together."""
 
 import asyncio
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
+K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -134,3 +135,26 @@ class GroupedCalls(Generic[T, R]):
             for _, waits in taken:
                 if not waits.done():
                     waits.set_exception(error)
+
+
+class CallsByKey(Generic[K, T, R]):
+    """Makes calls of each key together, see `GroupedCalls`; those of several keys do not wait for each other."""
+
+    def __init__(self, make: Callable[[K], GroupedCalls[T, R]]) -> None:
+        """``make`` makes the calls of a key; they are closed when nobody waits for one of them any more."""
+        self._make = make
+        self._calls: dict[K, GroupedCalls[T, R]] = {}
+        self._waiting: Counter[K] = Counter()
+
+    async def call(self, key: K, item: T) -> R:
+        """Make the call for this item, together with others of its key, and return its result."""
+        if key not in self._calls:
+            self._calls[key] = self._make(key)
+        self._waiting[key] += 1
+        try:
+            return await self._calls[key].call(item)
+        finally:
+            self._waiting[key] -= 1
+            if not self._waiting[key]:
+                del self._waiting[key]
+                await self._calls.pop(key).aclose()

@@ -20,7 +20,7 @@ from pentad.services.archiver.handlers import NO_MODEL
 from pentad.services.archiver.learning import Learning
 from pentad.services.archiver.near_nodes import NearNodes, consolidate
 from pentad.shared import metrics
-from pentad.shared.event_loop import GroupedCalls
+from pentad.shared.event_loop import CallsByKey, GroupedCalls
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import MemoryEdge
 from pentad.shared.immutable import immutable
@@ -103,10 +103,7 @@ class Extracting:
         asked; stored answers are written all the same."""
         self._store, self._records, self._ended, self._graph = store, records, ended, graph
         self._near, self._learning, self._model, self._gather_s = near, learning, model, gather_s
-        self._asking: dict[Owner, GroupedCalls[AskedTask, StoredAnswer | None]] = {}
-        """The questions of each owner of whom a task is being asked about."""
-        self._asked: dict[Owner, int] = {}
-        """The number of those tasks."""
+        self._asking: CallsByKey[Owner, AskedTask, StoredAnswer | None] = CallsByKey(self._questions)
         self._cut: RecentTasks[bool] = RecentTasks(_MOST_UNSAVED)
         """Tasks whose answer was cut off when they were asked about alone."""
         self._unkept: RecentTasks[StoredAnswer] = RecentTasks(_MOST_UNSAVED)
@@ -203,23 +200,16 @@ class Extracting:
         owner = task.owner
         if owner is None or task.weight > LONG_WEIGHT:
             return await self._alone(task)
-        if owner not in self._asking:
-            self._asking[owner] = GroupedCalls(
-                self._together,
-                MOST_WEIGHT,
-                weight=lambda task: task.weight,
-                refusal=UnusableAnswerError,
-                gather_s=self._gather_s,
-            )
-        self._asked[owner] = self._asked.get(owner, 0) + 1
-        try:
-            return await self._asking[owner].call(task)
-        finally:
-            self._asked[owner] -= 1
-            if not self._asked[owner]:
-                asking = self._asking.pop(owner)
-                del self._asked[owner]
-                await asking.aclose()  # nobody waits for it any more, as at a stop
+        return await self._asking.call(owner, task)
+
+    def _questions(self, _: Owner) -> GroupedCalls[AskedTask, StoredAnswer | None]:
+        return GroupedCalls(
+            self._together,
+            MOST_WEIGHT,
+            weight=lambda task: task.weight,
+            refusal=UnusableAnswerError,
+            gather_s=self._gather_s,
+        )
 
     async def _alone(self, task: AskedTask) -> StoredAnswer | None:
         return (await self._together([task]))[0]

@@ -55,7 +55,7 @@ class MemoryServer:
         if not request.reply_to.startswith(MEMORY_REPLY.key(place[0] if place else 0, reply="")):
             raise PoisonError(f"reply_to must be a reply stream of this shard, not {request.reply_to!r}")
         async with self._turns.turn(_tenant_of_request(request)):
-            if milliseconds(request.at) + request.wait_ms <= await self._store.clock():
+            if milliseconds(request.at) + request.wait_ms <= await self._store.now_ms():
                 return
             reply = await self._answer(request)
         await self._store.run("reply", [request.reply_to], [reply, _REPLY_TTL_S])

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -9,10 +10,10 @@ from pydantic_core import PydanticSerializationError
 from redis.exceptions import RedisError
 
 from pentad.contracts.commands import MemoryReply, MemoryRequest
-from pentad.contracts.ids import rfc3339
 from pentad.contracts.streams import MEMORY, MEMORY_REPLY
 from pentad.shared import metrics
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError, OutageError
+from pentad.shared.event_loop import CallsByKey, GroupedCalls
 from pentad.shared.graph.graph_limits import check_found, check_ids
 from pentad.shared.graph.knowledge import BareEdge, EdgeType, MemoryEdge, MemoryNode, Tally, WalkedEdge
 from pentad.shared.graph.merging import without_supports
@@ -23,6 +24,7 @@ from pentad.shared.memory.remote_calls import (
     MOST_REPLY_BYTES,
     MOST_REQUEST_BYTES,
     POINTS_AT_ONCE,
+    QUESTIONS_AT_ONCE,
     VECTOR_CALLS,
     FoundHits,
     MemoryCall,
@@ -79,7 +81,7 @@ class ArchiverCalls:
 
     async def _answer(self, call: str, args: Sequence[Any]) -> MemoryReply:
         request = random_hex(32)
-        at = rfc3339(await self._store.clock())
+        at = await self._store.now()
         key, answer = self._replies.expect(request)
         try:
             asked = self._request(call, args, request_id=request, at=at, reply_to=key)
@@ -139,6 +141,8 @@ class ArchiverVectors(CheckedVectors):
 
     def __init__(self, store: Store, timeout_s: float = TIMEOUT_S) -> None:
         self._calls = ArchiverCalls(store, VECTOR_CALLS, "QDRANT_URL", timeout_s)
+        self._ranked: CallsByKey[tuple[str, str], EmbeddedQuestion, list[MemoryHit]] = CallsByKey(self._questions)
+        """Questions by collection and tenant: those that come while some are answered are one request."""
 
     async def aclose(self) -> None:
         """Close the connection; who waits for an answer gets ``MemoryOutageError``."""
@@ -147,7 +151,18 @@ class ArchiverVectors(CheckedVectors):
     async def rank(self, collection: str, asked: EmbeddedQuestion) -> list[MemoryHit]:
         """See `RankingVectors`."""
         check_name(collection)
-        ranked: list[MemoryHit] = await self._call("rank", collection, asked)
+        return await self._ranked.call((collection, asked.question.owner.tenant), asked)
+
+    def _questions(self, about: tuple[str, str]) -> GroupedCalls[EmbeddedQuestion, list[MemoryHit]]:
+        collection, _ = about
+        return GroupedCalls(partial(self._rank_each, collection), QUESTIONS_AT_ONCE, refusal=MemoryRefusedError)
+
+    async def _rank_each(self, collection: str, asked: Sequence[EmbeddedQuestion]) -> list[list[MemoryHit]]:
+        if len(asked) == 1:  # which archivers of earlier versions know, too: of several they refuse all
+            return [await self._call("rank", collection, asked[0])]
+        ranked: list[list[MemoryHit]] = await self._call("rank_each", collection, list(asked))
+        if len(ranked) != len(asked):
+            raise MemoryOutageError(f"the archiver answered {len(ranked)} of {len(asked)} questions: try again later")
         return ranked
 
     async def _upsert(self, collection: str, points: Sequence[Point]) -> None:

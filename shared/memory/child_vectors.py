@@ -157,6 +157,12 @@ class ChildVectors(CheckedVectors):
         ranked: list[MemoryHit] = await self._call("rank", collection, asked)
         return ranked
 
+    async def rank_each(self, collection: str, asked: Sequence[EmbeddedQuestion]) -> list[list[MemoryHit]]:
+        """Rank what each of several questions finds, see `rank`."""
+        check_name(collection)
+        ranked: list[list[MemoryHit]] = await self._call("rank_each", collection, list(asked))
+        return ranked
+
     async def parts(self) -> list[str]:
         """Return the parts, see `EmbeddedVectors`."""
         found: list[str] = await self._call("parts")

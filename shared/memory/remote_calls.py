@@ -34,7 +34,7 @@ def _tenant_in(part: Any) -> str:
         return _tenant_in(part[0]) if part else ""
     if not isinstance(part, dict):
         return ""
-    inside = next((part[name] for name in ("payload", "selection", "owner") if name in part), None)
+    inside = next((part[name] for name in ("question", "payload", "selection", "owner") if name in part), None)
     tenant = part.get("tenant")
     return tenant if isinstance(tenant, str) else _tenant_in(inside)
 
@@ -64,6 +64,10 @@ POINTS_AT_ONCE = 32
 """Points of one request: that many with the longest vectors fit."""
 
 
+QUESTIONS_AT_ONCE = 16
+"""Questions of one request: replies with the longest hits of so many fit."""
+
+
 @immutable
 class FoundHits:
     """The hits of a search. A point that several queries found has its payload once."""
@@ -80,6 +84,7 @@ VECTOR_CALLS: Mapping[str, MemoryCall] = {
     "upsert": MemoryCall(None, str, list[Point]),
     "search": MemoryCall(FoundHits, str, list[VectorQuery]),
     "rank": MemoryCall(list[MemoryHit], str, EmbeddedQuestion),
+    "rank_each": MemoryCall(list[list[MemoryHit]], str, list[EmbeddedQuestion]),
     "get": MemoryCall(list[KeptPoint], str, Selection),
     "scroll": MemoryCall(PointPage, str, Selection, int, str | None),
     "count": MemoryCall(int, str, Selection),

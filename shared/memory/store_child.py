@@ -67,6 +67,9 @@ class ChildServing:
         args = CHILD_CALLS[call].given.validate_python(arguments)
         if call == "rank":
             return CHILD_CALLS[call].gives.dump_json(self._rank(*args))
+        if call == "rank_each":
+            collection, asked = args
+            return CHILD_CALLS[call].gives.dump_json([self._rank(collection, each) for each in asked])
         result = getattr(shards, call)(*args)
         return CHILD_CALLS[call].gives.dump_json(packed(result) if call == "search" else result)
 

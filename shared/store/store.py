@@ -216,9 +216,13 @@ class Store:
 
     async def now(self) -> str:
         """The server's clock as RFC 3339, for events: between two readings it goes on by our own."""
+        return rfc3339(await self.now_ms())
+
+    async def now_ms(self) -> int:
+        """The server's clock in ms: between two readings it goes on by our own."""
         read, at = self._clock
         passed = monotonic() - at
-        return rfc3339(read + round(passed * 1000) if passed < _CLOCK_S else await self.clock())
+        return read + round(passed * 1000) if passed < _CLOCK_S else await self.clock()
 
     async def close(self) -> None:
         """Close the connections; commands under way are cancelled."""

@@ -104,8 +104,8 @@ class EdgeShards:
     def search(self, collection: str, queries: Sequence[VectorQuery]) -> list[list[Hit]]:
         name = self._name(collection)
         check_queries(queries, self._length(name))
-        if not queries:
-            return []
+        if not any(self._sees(name, selection) for selection in {query.selection for query in queries}):
+            return [[] for _ in queries]
         found = self._tried(name, self._shard(name).query_batch, requests.query_batch(queries, self._present(name)))
         scored = [requests.scores(points) for points in found]
         ids = dict.fromkeys(point for scores in scored for point in scores)
@@ -239,6 +239,15 @@ class EdgeShards:
         if name not in self._owners:
             self._owners[name] = PresentOwners(lambda field, most: self._values(name, field, most))
         return self._owners[name]
+
+    def _sees(self, name: str, selection: Selection) -> bool:
+        """Whether the owner of a selection may see any point: a new session, or a new user, often sees none."""
+        seen = Selection(selection.owner, selection.whose)
+        if self._present(name).meet(seen).user:
+            return True
+        request = edge.ScrollRequest(limit=1, filter=requests.selection_filter(seen), with_payload=False)
+        records, _ = self._tried(name, self._shard(name).scroll, request)
+        return bool(records)
 
     def _values(self, name: str, field: str, most: int) -> list[str] | None:
         try:

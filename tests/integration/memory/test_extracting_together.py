@@ -366,6 +366,5 @@ async def test_who_stops_gives_up_the_call_that_nobody_waits_for(archive: Archiv
         assert all(
             isinstance(e, asyncio.CancelledError) for e in await asyncio.gather(*handling, return_exceptions=True)
         )
-        assert archiver._asking == {}
         names = [task.get_coro().__qualname__ for task in asyncio.all_tasks()]  # type: ignore[union-attr]
         assert not any("GroupedCalls" in name for name in names)

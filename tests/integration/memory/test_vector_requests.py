@@ -18,6 +18,8 @@ from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.memory import archiver_client as client_bounds
 from pentad.shared.memory.archiver_client import ArchiverVectors
+from pentad.shared.memory.child_vectors import ChildVectors
+from pentad.shared.memory.ranking import EmbeddedQuestion, MemoryQuestion
 from pentad.shared.memory.remote_calls import tenant_of
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
@@ -29,6 +31,7 @@ from tests.support.graph_maker import node
 from tests.support.point_maker import ACME, ADA, OTHER, near, point, saying
 from tests.support.waiting import PATIENCE_S, wait_until
 
+NOW_MS = 1_900_000_000_000
 REPLY_TO = MEMORY_REPLY.key(0, reply="r")
 
 
@@ -289,6 +292,8 @@ async def test_many_calls_of_one_tenant_do_not_hold_up_anothers(store: Store) ->
     ("args", "tenant"),
     [
         (["memory", {"owner": {"tenant": "acme"}}], "acme"),
+        (["memory", {"question": {"owner": {"tenant": "acme"}, "text": "?"}, "vector": [1]}], "acme"),
+        (["memory", [{"question": {"owner": {"tenant": "acme"}, "text": "?"}, "vector": [1]}]], "acme"),
         (["memory", [{"vector": [1], "selection": {"owner": {"tenant": "acme"}}}]], "acme"),
         (["memory", [{"id": "a", "payload": {"owner": {"tenant": "acme"}}}]], "acme"),
         ([{"tenant": "acme", "user": "ada"}, ["n1"]], "acme"),
@@ -317,3 +322,48 @@ async def test_many_nodes_are_asked_for_in_several_calls_and_come_in_the_order_o
         await wait_until("the answers to be counted, behind their sending", lambda: answers.value - before == 4)
         with pytest.raises(MemoryRefusedError, match="nodes asked for"):
             await graph.nodes(ACME, ["n"] * 5_001)
+
+
+async def test_questions_that_come_while_one_is_answered_go_together_also_to_an_archiver_that_cannot(
+    store: Store, asker: ArchiverVectors, tmp_path: Path
+) -> None:
+    """An archiver of an earlier version refuses several questions: then each is asked alone."""
+    child = ChildVectors(tmp_path / "child")
+    await child.prepare("memory", 3)
+    await child.upsert("memory", [point("a", ADA, "cat")])
+    calls: list[str] = []
+    earlier = False
+
+    async def answer(entry: Entry) -> None:
+        request = entry.parse(MemoryRequest)
+        calls.append(request.call)
+        if earlier and request.call == "rank_each":
+            request = request.model_copy(update={"call": "rank_some"})
+        await server.handle(Entry(entry.stream, entry.id, request.to_json()))
+
+    def question(owner: Owner) -> EmbeddedQuestion:
+        return EmbeddedQuestion(MemoryQuestion(owner, "Where is the cat?", 5, NOW_MS), (1.0, 0.0, 0.0), "model")
+
+    server = MemoryServer(store, child)
+    async with serving(store, answer):
+        for earlier in (False, True):
+            calls.clear()
+            owners = [ADA, OTHER, ADA, Owner("acme", "bob")]
+            found = await asyncio.gather(*(asker.rank("memory", question(owner)) for owner in owners))
+            assert [len(hits) for hits in found] == [1, 0, 1, 0]
+            assert sorted(calls) == ["rank", *(["rank"] * 3 if earlier else []), "rank_each"]
+        with pytest.raises(MemoryRefusedError, match="no collection"):
+            await asyncio.gather(*(asker.rank("nowhere", question(owner)) for owner in (ADA, ADA)))
+    await child.aclose()
+
+
+async def test_an_answer_to_another_number_of_questions_is_an_outage(store: Store, asker: ArchiverVectors) -> None:
+    async def answer(entry: Entry) -> None:
+        request = entry.parse(MemoryRequest)
+        reply = MemoryReply(request_id=request.request_id, result=[[]])
+        await store.run("reply", [request.reply_to], [reply.to_json(), 60])
+
+    question = EmbeddedQuestion(MemoryQuestion(ADA, "Where is the cat?", 5, NOW_MS), (1.0,), "model")
+    async with serving(store, answer):
+        with pytest.raises(MemoryOutageError, match="answered 1 of 2 questions"):
+            await asyncio.gather(*(asker.rank("memory", question) for _ in range(2)))

@@ -6,7 +6,9 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,8 +16,8 @@ from pentad.shared.errors import DamagedError, MemoryOutageError
 from pentad.shared.vectors import edge_requests, edge_shards
 from pentad.shared.vectors.edge_requests import MetConditions, PresentOwners
 from pentad.shared.vectors.edge_vectors import EdgeVectors
-from pentad.shared.vectors.selection import Selection
-from tests.support.point_maker import ADA, BOB, OTHER, near, point, point_id, saying
+from pentad.shared.vectors.selection import Selection, VectorQuery, Whose
+from tests.support.point_maker import ACME, ADA, BOB, OTHER, near, point, point_id, saying
 from tests.support.processes.system import ROOT
 from tests.support.waiting import PATIENCE_S
 
@@ -44,7 +46,7 @@ REMOVES = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from pentad.shared.vectors.edge_vectors import EdgeVectors
-from pentad.shared.vectors.selection import Selection
+from pentad.shared.vectors.selection import Selection, VectorQuery, Whose
 from tests.support.point_maker import ADA, point
 
 async def remove():
@@ -119,6 +121,31 @@ async def test_a_hit_of_others_is_left_out_though_no_condition_was_asked(
     await vectors.upsert("memory", [point("cat"), point("other", OTHER, "cat"), point("bob", BOB, "cat")])
     found = await vectors.search("memory", [saying("cat", Selection(ADA)), near((1, 0, 0), Selection(ADA))])
     assert [[hit.payload.owner for hit in hits] for hits in found] == [[ADA], [ADA]]
+    await vectors.aclose()
+
+
+async def test_who_may_see_no_point_is_not_searched_for_until_one_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new session, and a new user, have no memories: most first messages of strangers cost no search."""
+    made: list[int] = []
+    real = edge_requests.query_batch
+
+    def counted(queries: Sequence[VectorQuery], present: PresentOwners) -> Any:
+        made.append(len(queries))
+        return real(queries, present)
+
+    monkeypatch.setattr(edge_requests, "query_batch", counted)
+    vectors = EdgeVectors(tmp_path)
+    await vectors.prepare("memory", 3)
+    await vectors.upsert("memory", [point("bob", BOB, "cat"), point("other", OTHER, "cat")])
+    asked: list[VectorQuery] = [saying("cat", Selection(ADA)), near((1, 0, 0), Selection(ADA))]
+    assert (await vectors.search("memory", asked), made) == ([[], []], [])
+    [found] = await vectors.search("memory", [saying("cat", Selection(ADA, Whose.ALL))])
+    assert ([hit.payload.owner for hit in found], made) == ([BOB], [1]), "who sees all of a tenant sees Bob's"
+    await vectors.upsert("memory", [point("shared", ACME, "cat")])
+    found, _ = await vectors.search("memory", asked)
+    assert ([hit.payload.owner for hit in found], made) == ([ACME], [1, 2])
     await vectors.aclose()
 
 

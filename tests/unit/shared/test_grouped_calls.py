@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pentad.shared.event_loop import GroupedCalls
+from pentad.shared.event_loop import CallsByKey, GroupedCalls
 
 
 class RefusedItemError(Exception):
@@ -125,3 +125,37 @@ async def test_closed_it_gives_up_the_call_and_all_that_wait() -> None:
     assert calls.under_way == 0
     calls.gate.set()
     assert await calls.grouped.call(7) == 14, "it may be used again"
+
+
+async def test_calls_of_one_key_go_together_and_wait_for_no_other_key() -> None:
+    each = {"a": Calls(), "b": Calls()}
+    each["a"].gate.clear()
+    calls: CallsByKey[str, int, int] = CallsByKey(lambda key: each[key].grouped)
+    of_a = [asyncio.create_task(calls.call("a", n)) for n in (1, 2)]
+    assert [*await asyncio.gather(calls.call("b", 3), calls.call("b", 4))] == [6, 8]
+    assert not any(task.done() for task in of_a)
+    each["a"].gate.set()
+    assert await asyncio.gather(*of_a) == [2, 4]
+    assert {key: of_key.made for key, of_key in each.items()} == {"a": [[1, 2]], "b": [[3, 4]]}
+
+
+async def test_calls_of_a_key_are_made_anew_and_closed_when_nobody_waits() -> None:
+    made: list[Calls] = []
+
+    def make(_: str) -> GroupedCalls[int, int]:
+        made.append(Calls())
+        made[-1].gate.clear()
+        return made[-1].grouped
+
+    calls: CallsByKey[str, int, int] = CallsByKey(make)
+    leaving = asyncio.create_task(calls.call("a", 1))
+    while not (made and made[0].under_way):
+        await asyncio.sleep(0)
+    leaving.cancel()
+    await asyncio.wait([leaving])
+    assert not made[0].under_way, "the call that nobody waits for is cancelled"
+    coming = asyncio.create_task(calls.call("a", 2))
+    while len(made) < 2:
+        await asyncio.sleep(0)
+    made[1].gate.set()
+    assert await coming == 4
