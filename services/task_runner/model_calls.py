@@ -39,6 +39,8 @@ MOST_REPLY_BYTES = 16 << 20
 _MOST_TEXT = 4 * 1024 * 1024
 """Characters that one answer may have, thoughts included."""
 _REPLY_TTL_S = 60
+_LEARN_S, _LEARN_EVERY_S = 10.0, 0.05
+"""Seconds that a call waits for a model that this process does not know yet, and between two looks."""
 _LOOK_EVERY_S = 0.5
 """Seconds between two looks whether the caller still waits."""
 _LOST = "the task-runner that made this call has ended in the middle of it, and a model call is not repeated: ask again"
@@ -101,6 +103,7 @@ class ModelCalls:
     async def _ask(self, command: ModelCallCommand, pieces: "_Pieces", left_s: float) -> ModelAnswer | ModelFailed:
         """Return the model's answer. Where it has no place free, the call waits in line."""
         until = monotonic() + left_s
+        await self._learned(command.model, min(until, monotonic() + _LEARN_S))
         while True:
             request = ChatRequest(
                 messages=[to_json(message) for message in command.messages],
@@ -116,6 +119,11 @@ class ModelCalls:
             if pause_s is None or monotonic() + pause_s >= until:
                 return answer
             await asyncio.sleep(pause_s)
+
+    async def _learned(self, model_id: str | None, until: float) -> None:
+        """Wait until this process knows a model: the gateway knows it, perhaps since a moment ago."""
+        while not self._models.knows(model_id) and monotonic() < until:
+            await asyncio.sleep(_LEARN_EVERY_S)
 
     async def _tell(self, command: ModelCallCommand, pieces: "_Pieces") -> None:
         """Send the text as it comes, joined for some milliseconds."""

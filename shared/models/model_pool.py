@@ -68,6 +68,10 @@ class ModelPool:
         """The client of the default model."""
         return self._chains[None][0].client
 
+    def knows(self, model_id: str | None) -> bool:
+        """Whether there is such a chat model; None means the default."""
+        return model_id in self._chains
+
     def is_real(self, model_id: str | None) -> bool:
         """Whether a real model would answer, and not only the offline one; None means the default."""
         return any(model.client.place is not None for model in self._chains.get(model_id, ()))
