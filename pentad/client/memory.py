@@ -141,7 +141,10 @@ class SemanticMemory:
         return await self._inspection.search_memory(question, limit=limit, user_id=user_id, kind=MemoryKind.SEMANTIC)
 
     async def stats(self) -> dict[str, int]:
-        """How many ``nodes`` and ``edges`` are known, whoever's they are."""
+        """How many ``nodes`` and ``edges`` are known, whoever's they are; and ``names``, of which tasks are some.
+
+        Names last as long as what mentions them, and edges that join them: ``clear`` takes the ``nodes``.
+        """
         return await _stats(self._rest, MemoryKind.SEMANTIC)
 
     async def clear(self, **which: Any) -> int:

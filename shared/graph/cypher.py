@@ -105,7 +105,8 @@ SIZE = "MATCH (n:Memory) RETURN count(n) AS found"
 
 TALLY = """
 MATCH (n:Memory) WHERE n.tenant = $tenant
-RETURN count(n) AS nodes, sum(COUNT {(n)-[{tenant: $tenant}]->(:Memory)}) AS edges
+RETURN count(n) AS nodes, sum(COUNT {(n)-[{tenant: $tenant}]->(:Memory)}) AS edges,
+    sum(CASE WHEN n.kind IN $naming THEN 1 ELSE 0 END) AS names
 """
 
 END = """

@@ -23,6 +23,10 @@ class NodeKind(StrEnum):
     """Stands for what one owner said in a task. Its text is the task's id, without any words of it."""
 
 
+NAMING_KINDS = (NodeKind.ENTITY.value, NodeKind.TASK.value)
+"""Kinds of nodes that join what is known, and that nobody forgets by themselves."""
+
+
 class EdgeType(StrEnum):
     """The relation between the two nodes of an edge."""
 
@@ -124,6 +128,8 @@ class Tally:
 
     nodes: int
     edges: int
+    names: int = 0
+    """Number of the nodes that are names or tasks: they last as long as the words that mention them."""
 
 
 @immutable

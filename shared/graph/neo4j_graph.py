@@ -17,7 +17,16 @@ from pentad.shared.graph.graph_limits import (
     check_time,
     check_user,
 )
-from pentad.shared.graph.knowledge import BareEdge, EdgeType, GraphCondition, MemoryEdge, MemoryNode, Tally, WalkedEdge
+from pentad.shared.graph.knowledge import (
+    NAMING_KINDS,
+    BareEdge,
+    EdgeType,
+    GraphCondition,
+    MemoryEdge,
+    MemoryNode,
+    Tally,
+    WalkedEdge,
+)
 from pentad.shared.graph.merging import merged_edges, merged_nodes, normal_name
 from pentad.shared.graph.neo4j_rows import (
     TASK,
@@ -146,8 +155,8 @@ class Neo4jGraph:
 
     async def tally(self, tenant: str) -> Tally:
         check_identifier(tenant)
-        [row] = await self._ask(cypher.TALLY, tenant=tenant)
-        return Tally(row["nodes"], row["edges"])
+        [row] = await self._ask(cypher.TALLY, tenant=tenant, naming=[*NAMING_KINDS])
+        return Tally(row["nodes"], row["edges"], row["names"])
 
     async def node_page(self, tenant: str, limit: int, after: str = "") -> list[MemoryNode]:
         check_identifier(tenant)

@@ -8,6 +8,7 @@ from typing import Any
 
 from pentad.shared.graph import sqlite_schema as sql
 from pentad.shared.graph.knowledge import (
+    NAMING_KINDS,
     BareEdge,
     EdgeType,
     GraphCondition,
@@ -98,8 +99,12 @@ def edge_page(wire: sqlite3.Connection, tenant: str, limit: int, after: str) -> 
 
 def tally(wire: sqlite3.Connection, tenant: str) -> Tally:
     """Return the numbers of a tenant's nodes and edges."""
-    counts = [wire.execute(f"SELECT count(*) FROM {t} WHERE tenant = ?", (tenant,)).fetchone()[0] for t in _TABLES]
-    return Tally(*counts)
+    naming = f"kind IN ({', '.join('?' * len(NAMING_KINDS))})"
+    nodes, names = wire.execute(
+        f"SELECT count(*), count(*) FILTER (WHERE {naming}) FROM node WHERE tenant = ?", (*NAMING_KINDS, tenant)
+    ).fetchone()
+    edges = wire.execute("SELECT count(*) FROM edge WHERE tenant = ?", (tenant,)).fetchone()[0]
+    return Tally(nodes, edges, names)
 
 
 def condition(wire: sqlite3.Connection) -> GraphCondition:

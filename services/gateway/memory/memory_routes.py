@@ -244,7 +244,7 @@ class MemoryRoutes:
             found = await self._memories.said(tenant)
         elif kind is MemoryKind.SEMANTIC:
             known = await self._knowledge.tally(tenant)
-            return answer({"nodes": known.nodes, "edges": known.edges})
+            return answer({"nodes": known.nodes - known.names, "edges": known.edges, "names": known.names})
         else:
             return answer((await self._memories.stats(tenant)).model_dump(mode="json"))
         return answer({"segments": found.segments, "tasks": found.tasks})

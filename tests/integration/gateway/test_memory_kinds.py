@@ -165,10 +165,11 @@ async def test_each_kind_is_found_and_cleared_by_itself(
         assert [hit.id for hit in await agent.memory.semantic.retrieve("ferry")] == [known.id]
         assert {hit.kind for hit in await agent.memory.retrieve("ferry")} == {"episodic", "semantic"}
         assert await agent.memory.stats() == {
-            "episodic": {"segments": 1, "tasks": 1}, "semantic": {"nodes": 1, "edges": 0}
+            "episodic": {"segments": 1, "tasks": 1}, "semantic": {"nodes": 1, "edges": 0, "names": 0}
         }  # fmt: skip
         assert await agent.memory.semantic.clear(importance_below=0.8) == 0
         assert await agent.memory.clear("semantic") == 1
+        assert (await agent.memory.semantic.stats())["nodes"] == 0
         assert await found(http, "ferry") == ["the ferry leaves at nine"]
         assert await agent.memory.episodic.clear(user_id="ada") == 0
         assert await agent.memory.episodic.clear() == 1
@@ -197,7 +198,7 @@ async def test_the_terminal_adds_counts_and_searches_by_kind(
     await memory.remember()
     assert anchor.startswith("a1.")
     assert await command("stats", session="s1") == [
-        "working: 1 segments, 1 tasks", "episodic: 1 segments, 1 tasks", "semantic: 1 nodes, 0 edges"
+        "working: 1 segments, 1 tasks", "episodic: 1 segments, 1 tasks", "semantic: 1 nodes, 0 edges, 0 names"
     ]  # fmt: skip
     assert (await command("search", question="ferry", kind="semantic"))[1::3] == ["  the ferry is blue"]
     assert (await command("search", question="cat", kind="working", session="s1"))[1] == f"  {CAT}"

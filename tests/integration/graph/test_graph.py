@@ -35,6 +35,11 @@ async def test_what_was_written_is_read_as_it_was(graph: Graph, ada: Owner) -> N
     assert await graph.tally(ada.tenant) == Tally(2, 1)
 
 
+async def test_names_and_tasks_are_counted_among_the_nodes_and_apart(graph: Graph, ada: Owner) -> None:
+    await graph.upsert_nodes([node(kind.value, ada, kind=kind) for kind in NodeKind])
+    assert await graph.tally(ada.tenant) == Tally(7, 0, names=2)
+
+
 async def test_writes_in_any_order_and_number_end_the_same_and_as_the_rules_say(graph: Graph, ours: Owner) -> None:
     chance = random.Random(7)
     nodes = [
