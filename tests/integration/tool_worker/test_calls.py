@@ -117,6 +117,17 @@ async def test_a_beat_keeps_the_own_calls_and_names_the_lost_ones(moves: Moves) 
     assert await moves.store.run("call_beat", names, args) == [b"c1", b"c9"]
 
 
+async def test_a_beat_acknowledges_a_call_that_was_closed_while_it_ran_so_that_nobody_takes_it_over(
+    moves: Moves,
+) -> None:
+    entry = await queued(moves)
+    await start(moves, entry, "a")
+    await moves.store.call("HDEL", TASK.calls, "c1")
+    args: list[Argument] = [GROUP, "one", "a", "c1", entry]
+    assert await moves.store.run("call_beat", [QUEUE, TASK.calls], args) == [b"c1"]
+    assert await moves.pending(QUEUE, GROUP) == {}
+
+
 async def test_a_beat_keeps_the_rest_when_the_key_of_one_call_is_of_another_kind(moves: Moves) -> None:
     entry = await queued(moves)
     await start(moves, entry, "a")
