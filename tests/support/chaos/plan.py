@@ -62,7 +62,10 @@ class Model:
     def _learned(self, segments: Sequence[Mapping[str, Any]]) -> Reply:
         """Return the knowledge from a task: the user's own sentences."""
         said = [segment for segment in segments if segment["text"] in self._plans]
-        nodes = [{"id": "a", "kind": "fact", "text": s["text"], "importance": 0.8, "segments": [s["n"]]} for s in said]
+        nodes = [
+            {"id": f"a{s['n']}", "kind": "fact", "text": s["text"], "importance": 0.8, "segments": [s["n"]]}
+            for s in said
+        ]
         return say(json.dumps({"nodes": nodes, "edges": []}))
 
     def asks(self, task: int, step: Sequence[tuple[str, Any]]) -> Reply:
