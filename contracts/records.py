@@ -259,6 +259,8 @@ class Task(Contract):
     usage: TaskUsage
     waiting_for: list[str] = Field(default_factory=list)
     """Ids of open tool calls, or the question that a person is asked."""
+    waiting_for_tools: list[str] = Field(default_factory=list)
+    """Names of the tools of those calls, one for each."""
     archived_at: str | None = None
     reason: str | None = None
     """Reason of the task's end, as in its ``task_end``; None before the end."""

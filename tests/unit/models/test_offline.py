@@ -122,6 +122,14 @@ async def test_a_failed_tool_is_reported(result: str) -> None:
     assert (await talk.results(result)).text == "The tool weather failed: no such city"
 
 
+async def test_a_tool_that_says_its_own_name_in_an_error_is_named_once() -> None:
+    talk = Talk("calculator", "weather")
+    await talk.says("weather in Atlantis")
+    assert (await talk.results("error: weather: no such city")).text == "The tool weather failed: no such city"
+    await talk.says("1/0")
+    assert (await talk.results("error: calculator: a reason")).text == "1/0 could not be calculated: a reason"
+
+
 @pytest.mark.parametrize(
     ("text", "zones"),
     [
