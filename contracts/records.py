@@ -259,8 +259,6 @@ class Task(Contract):
     usage: TaskUsage
     waiting_for: list[str] = Field(default_factory=list)
     """Ids of open tool calls, or the question that a person is asked."""
-    waiting_for_tools: list[str] = Field(default_factory=list)
-    """Names of the tools of those calls, one for each."""
     archived_at: str | None = None
     reason: str | None = None
     """Reason of the task's end, as in its ``task_end``; None before the end."""
@@ -270,6 +268,8 @@ class Task(Contract):
     """Time at which the task ended, however it ended; None before the end."""
     last_user_message_at: str | None = None
     """Time at which the last user message came to the task, also one that was moved away since."""
+    waiting_for_tools: list[str] | None = None
+    """Names of the tools of the open calls in ``waiting_for``, one for each; None where it names no calls."""
 
 
 class UnreadableTask(Task):

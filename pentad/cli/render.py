@@ -140,7 +140,7 @@ def lasting(ms: int) -> str:
 
 
 def awaited(task: Task) -> str:
-    """What a task waits for: tools by their names, or the question that a person is asked; empty for nothing."""
+    """Say what a task waits for: tools by their names, or the question that a person is asked; empty for nothing."""
     if task.waiting_for_tools:
         return "waits for " + ", ".join(dict.fromkeys(task.waiting_for_tools))
     return ", ".join(task.waiting_for)

@@ -208,8 +208,8 @@ def _details(task: Task, style: Style) -> list[str]:
 
 
 def _awaited(task: Task) -> str | None:
-    """Its open calls, each with its tool where that is known, or the question that a person is asked."""
-    tools = [f"{tool} " for tool in task.waiting_for_tools] or [""] * len(task.waiting_for)
+    """Return a task's open calls, each with its tool where that is known, or the question that a person is asked."""
+    tools = [f"{tool} " for tool in task.waiting_for_tools or ()] or [""] * len(task.waiting_for)
     open_calls = zip(tools, task.waiting_for, strict=False)
     return harmless(", ".join(f"{tool}{call}" for tool, call in open_calls)) or None
 

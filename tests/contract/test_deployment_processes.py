@@ -77,7 +77,9 @@ def test_systemd_understands_the_units(tmp_path: Path) -> None:
     for path in UNITS.iterdir():
         (tmp_path / path.name).write_text(path.read_text().replace("/opt/pentad/bin/pentad", "/bin/true"))
     units = sorted(tmp_path.iterdir())
-    told = subprocess.run([analyze, "verify", *units], capture_output=True, text=True, timeout=60, check=False)
+    told = subprocess.run(
+        [analyze, "verify", *map(str, units)], capture_output=True, text=True, timeout=60, check=False
+    )
     assert [line for line in told.stderr.splitlines() if "pentad" in line] == []
     assert told.returncode == 0
 
@@ -99,7 +101,7 @@ def test_the_script_starts_all_six_services_and_reads_the_variables_that_the_pag
 
 def test_without_a_redis_the_script_says_which_variable_to_set(tmp_path: Path) -> None:
     environment = {"PATH": "/usr/bin:/bin", "PENTAD": "/bin/false"}
-    command = ["/bin/sh", SCRIPT]
+    command = ["/bin/sh", str(SCRIPT)]
     told = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False
     )

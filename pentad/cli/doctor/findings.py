@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from pentad.cli.doctor.diagnosis import DeadStream, Diagnosis, WorkStream
-from pentad.cli.doctor.open_calls import MAX_CALLS, OpenCall, ToolQueue
+from pentad.cli.doctor.open_calls import MAX_CALLS, ToolQueue, WaitingCall
 from pentad.cli.render import Style, harmless, lasting, plural
 from pentad.contracts.ids import rfc3339
 from pentad.shared.memory.memory_counts import REBUILD_COMMAND
@@ -216,7 +216,7 @@ def _calls(queue: ToolQueue) -> Iterator[Finding]:
         yield Finding("calls", "ok", f"{plural(queue.open, 'tool call')} of {queue.key} at work")
 
 
-def _waiting(calls: Sequence[OpenCall]) -> str:
+def _waiting(calls: Sequence[WaitingCall]) -> str:
     """Say how many calls wait, and of what and for how long the oldest do."""
     count = plural(len(calls), "tool call") if len(calls) < MAX_CALLS else f"{len(calls)} tool calls or more"
     oldest = sorted(calls, key=lambda call: -call.waits_s)[:_SHOWN_CALLS]

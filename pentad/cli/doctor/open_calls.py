@@ -16,7 +16,7 @@ _POLL_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class OpenCall:
+class WaitingCall:
     """A tool call without its result."""
 
     tool: str
@@ -39,8 +39,8 @@ class ToolQueue:
     """Tool-workers that read it now."""
     open: int
     """Calls that are queued or taken."""
-    untaken: tuple[OpenCall, ...] = ()
-    silent: tuple[OpenCall, ...] = ()
+    untaken: tuple[WaitingCall, ...] = ()
+    silent: tuple[WaitingCall, ...] = ()
     """Calls whose worker has fallen silent."""
 
     @property
@@ -78,12 +78,12 @@ async def _queue(redis: Any, key: str, silent_ms: int) -> ToolQueue:
     return ToolQueue(key, sum(one["idle"] < silent_ms for one in consumers), open_count, untaken, silent)
 
 
-async def _untaken(redis: Any, key: str, after: str) -> tuple[OpenCall, ...]:
+async def _untaken(redis: Any, key: str, after: str) -> tuple[WaitingCall, ...]:
     now = await _now(redis)
     return tuple(_call(entry, fields, now) for entry, fields in await redis.xrange(key, after, "+", count=MAX_CALLS))
 
 
-async def _silent(redis: Any, key: str, group: str, silent_ms: int) -> tuple[OpenCall, ...]:
+async def _silent(redis: Any, key: str, group: str, silent_ms: int) -> tuple[WaitingCall, ...]:
     now, found = await _now(redis), []
     for pending in await redis.xpending_range(key, group, "-", "+", MAX_CALLS, idle=silent_ms):
         entry = pending["message_id"]
@@ -98,10 +98,10 @@ async def _now(redis: Any) -> int:
     return int(seconds) * 1000 + int(micros) // 1000
 
 
-def _call(entry: str, fields: dict[str, str], now: int, worker: str = "", silent_s: float = 0.0) -> OpenCall:
+def _call(entry: str, fields: dict[str, str], now: int, worker: str = "", silent_s: float = 0.0) -> WaitingCall:
     waits_s = max(0, now - int(entry.partition("-")[0])) / 1000
     try:
         command = ToolCallCommand.model_validate_json(fields.get("data", ""))
     except ValueError:
-        return OpenCall("", "", waits_s, worker, silent_s)
-    return OpenCall(command.tool, command.task_id or "", waits_s, worker, silent_s)
+        return WaitingCall("", "", waits_s, worker, silent_s)
+    return WaitingCall(command.tool, command.task_id or "", waits_s, worker, silent_s)

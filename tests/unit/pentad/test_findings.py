@@ -7,7 +7,7 @@ import pytest
 
 from pentad.cli.doctor.diagnosis import Diagnosis, Group, WorkStream
 from pentad.cli.doctor.findings import Finding, healthy, of_readiness, of_redis, shown, tools_findings
-from pentad.cli.doctor.open_calls import MAX_CALLS, OpenCall, ToolQueue
+from pentad.cli.doctor.open_calls import MAX_CALLS, ToolQueue, WaitingCall
 from pentad.cli.render import Style
 from pentad.shared.store.server import Server
 
@@ -132,11 +132,11 @@ def test_a_variable_that_a_tool_misses_is_a_warning_with_both_names() -> None:
 
 
 QUEUE = "pentad:{0}:tools:default"
-TAKEN = OpenCall("weather", "task-0-a", 12.0, "worker-1", 2.0)
+TAKEN = WaitingCall("weather", "task-0-a", 12.0, "worker-1", 2.0)
 
 
-def open_call(waits_s: float) -> OpenCall:
-    return OpenCall("weather", "task-0-a", waits_s)
+def open_call(waits_s: float) -> WaitingCall:
+    return WaitingCall("weather", "task-0-a", waits_s)
 
 
 @pytest.mark.parametrize(
