@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Says each package as it comes, without a bar for each.
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off
 
 .PHONY: setup run test test-all most check style types units fuzz bench bench-memory eval-routing chaos look lock
 
@@ -11,8 +13,10 @@ setup: $(STAMP)
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Pentad needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@echo "installing what requirements.lock names into $(VENV), about $$(grep -c '^[a-z0-9]' requirements.lock) packages: once, a minute or so" >&2
+	@$(PIP) --require-hashes -r requirements.lock >&2
+	@echo "installing pentad itself into $(VENV)" >&2
+	@$(PIP) --no-build-isolation --no-deps --editable . >&2
 	@touch $@
 
 run: $(STAMP)

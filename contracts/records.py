@@ -268,6 +268,8 @@ class Task(Contract):
     """Time at which the task ended, however it ended; None before the end."""
     last_user_message_at: str | None = None
     """Time at which the last user message came to the task, also one that was moved away since."""
+    waiting_for_tools: list[str] | None = None
+    """Names of the tools of the open calls in ``waiting_for``, one for each; None where it names no calls."""
 
 
 class UnreadableTask(Task):

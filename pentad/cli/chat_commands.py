@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pentad.cli.render import Style, ago, one_line, width
+from pentad.cli.render import Style, ago, awaited, one_line, width
 from pentad.cli.task_labels import TaskLabels
 from pentad.client.agent import Agent
 from pentad.client.inspection import Inspection
@@ -26,7 +26,7 @@ HELP = (
     "/move NUMBER|new  give your last message to this task, or to a new one",
     "/quit, exit       leave; Ctrl-D too. What runs goes on",
     "Alt-Enter         a new line of the same message",
-    "Ctrl-C            stop what runs; at an empty prompt: leave",
+    "Ctrl-C            stop the task that was shown last; at an empty prompt: leave",
 )
 _COMMAND = re.compile(r"/[a-z_-]+")
 """A command: a path has a second slash, or a dot."""
@@ -46,7 +46,7 @@ _FORMS = {
 _MOVE = re.compile(r"/move\s+(\d+|new)")
 _TO_TASK = re.compile(r"/task\s+(\d+|new)\s+(\S.*)", re.DOTALL)
 _STATUS_COLUMNS = 9
-_AGE_COLUMNS = 6
+_AGE_COLUMNS = 10
 _TURN_LINES = 3
 """Rows that a turn of before takes at most."""
 
@@ -159,7 +159,12 @@ async def task_lines(inspection: Inspection, session_id: str, labels: TaskLabels
     return [_line(task, labels, style) for task in reversed(tasks)] or ["no tasks yet"]
 
 
+def _updated(task: Task) -> str:
+    passed = ago(task.updated_at)
+    return passed if passed == task.updated_at else f"{passed} ago"
+
+
 def _line(task: Task, labels: TaskLabels, style: Style) -> str:
-    words = f"{task.status.ljust(_STATUS_COLUMNS)}  {ago(task.updated_at).ljust(_AGE_COLUMNS)}"
-    about = task.problem if isinstance(task, UnreadableTask) else ", ".join(task.waiting_for)
+    words = f"{task.status.ljust(_STATUS_COLUMNS)}  {_updated(task).ljust(_AGE_COLUMNS)}"
+    about = task.problem if isinstance(task, UnreadableTask) else awaited(task)
     return f"{words}  {labels.tag(task.task_id)} {style.dim(one_line(about, width() // 3))}".rstrip()

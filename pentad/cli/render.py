@@ -9,10 +9,12 @@ from typing import Any, TextIO
 
 from pentad.contracts.events import ToolResultEvent
 from pentad.contracts.ids import milliseconds
+from pentad.contracts.records import Task
 from pentad.shared.settings import Settings
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-_DIM, _BOLD, _RED, _GREEN, _YELLOW, _END = "\x1b[2m", "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[0m"
+_DIM, _BOLD, _ITALIC, _END = "\x1b[2m", "\x1b[1m", "\x1b[3m", "\x1b[0m"
+_RED, _GREEN, _YELLOW, _CYAN = "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[36m"
 _COLOURS = tuple(f"\x1b[{code}m" for code in (36, 35, 34, 96, 95, 94))
 """Colours to tell things apart that mean nothing by themselves: neither red, green nor yellow."""
 
@@ -28,6 +30,12 @@ class Style:
 
     def bold(self, text: str) -> str:
         return self._in(_BOLD, text)
+
+    def italic(self, text: str) -> str:
+        return self._in(_ITALIC, text)
+
+    def code(self, text: str) -> str:
+        return self._in(_CYAN, text)
 
     def red(self, text: str) -> str:
         return self._in(_RED, text)
@@ -84,9 +92,10 @@ def call_line(tool: str, args: dict[str, Any] | str, columns: int) -> str:
 
 
 def result_line(call: str, result: ToolResultEvent, columns: int) -> str:
-    """``name(args) → result (12 ms)`` in one line."""
-    outcome = f"error: {result.error}" if result.error is not None else result.result or ""
-    tail = f" ({result.duration_ms} ms)"
+    """``name(args) → result (took 12 ms)`` in one line."""
+    error = None if result.error is None else result.error.removeprefix(f"{result.tool}: ")
+    outcome = f"error: {error}" if error is not None else result.result or ""
+    tail = f" (took {lasting(result.duration_ms)})"
     return f"{call} → {one_line(outcome, max(20, columns - len(call) - len(tail) - 5))}{tail}"
 
 
@@ -118,6 +127,23 @@ def ago(at: str, now: datetime | None = None) -> str:
         if passed >= size:
             return f"{passed // size:.0f} {unit}"
     return f"{max(0, passed):.0f} s"
+
+
+def lasting(ms: int) -> str:
+    """A duration: ``12 ms``, ``3.2 s``, ``2 min 5 s``."""
+    if ms < 1000:
+        return f"{ms} ms"
+    if ms < 59_950:
+        return f"{ms / 1000:.1f} s"
+    minutes, seconds = divmod(round(ms / 1000), 60)
+    return f"{minutes} min {seconds} s"
+
+
+def awaited(task: Task) -> str:
+    """Say what a task waits for: tools by their names, or the question that a person is asked; empty for nothing."""
+    if task.waiting_for_tools:
+        return "waits for " + ", ".join(dict.fromkeys(task.waiting_for_tools))
+    return ", ".join(task.waiting_for)
 
 
 def plural(number: int, noun: str) -> str:

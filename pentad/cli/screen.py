@@ -3,25 +3,28 @@
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self, TextIO
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, fragment_list_to_text, to_formatted_text
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
+from prompt_toolkit.formatted_text.utils import split_lines
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.renderer import CPR_Support
-from prompt_toolkit.utils import get_cwidth
 
 from pentad.cli.history import Kept
 from pentad.cli.lines import Tag, tagged
 from pentad.cli.render import one_line
 from pentad.cli.spinner import TICK_S, waiting_line
+from pentad.cli.wrapping import wrapped
 
 _BELOW = 4
 """Rows that an unfinished line leaves to the rest of the screen."""
+_MAX_TAIL = 2_000
+"""Characters of an unfinished line that are drawn anew with each that comes; what was before moves up for good."""
 
 
 class Screen:
@@ -92,22 +95,29 @@ class Screen:
         """Text for above the prompt; it stands there for good once its line is whole. See ``Lines``."""
         before, _ = self._tails.pop(speaker, ("", tag))
         whole, newline, tail = (before + text).rpartition("\n")
+        lines = tagged(whole, tag()).split("\n") if newline else []
+        if len(tail) > _MAX_TAIL:
+            *rows, tail = wrapped(tail, self._columns())
+            lines += tagged("\n".join(rows), tag()).split("\n")
         if tail:
             self._tails[speaker] = (tail, tag)
-        self._above(tagged(whole, tag()) + newline)
+        self._above(lines)
 
     def note(self, line: str) -> None:
         """A line of its own; an unfinished one goes on below it."""
-        self._above(line + "\n")
+        self._above(line.split("\n"))
 
-    def _above(self, lines: str) -> None:
-        app = self._session.app
+    def _above(self, lines: Sequence[str]) -> None:
+        app, columns = self._session.app, self._columns()
         if lines:
             if app.is_running:
                 app.renderer.erase()
-            self._out.write(lines)
+            self._out.write("".join(f"{row}\n" for line in lines for row in wrapped(line, columns)))
             self._out.flush()
         app.invalidate()
+
+    def _columns(self) -> int:
+        return self._session.app.output.get_size().columns
 
     def show(self, label: str, since: float | None = None) -> None:
         """Say what is waited for, and for how long; nothing when empty."""
@@ -128,8 +138,9 @@ class Screen:
         if self._session.app.is_done:  # what was typed stays where it is, the rest moves on
             return self._prompt
         size = self._session.app.output.get_size()
-        rows = [row for text, tag in self._tails.values() for row in _rows(text, tag(), size.columns)]
-        rows = rows[-max(1, size.rows - _BELOW) :]
+        lines = [wrapped(tagged(text, tag()), size.columns) for text, tag in self._tails.values()]
+        unfinished = [row for rows in lines for row in rows][-max(1, size.rows - _BELOW) :]
+        rows = [*split_lines(to_formatted_text(ANSI("\n".join(unfinished))))] if unfinished else []
         if self._label and not self._held:
             rows.append([("", one_line(waiting_line(self._turns, self._label, self._since), size.columns - 1))])
         return [*(part for row in rows for part in (*row, ("", "\n"))), *self._prompt]
@@ -177,24 +188,3 @@ def keys_kept() -> Iterator[None]:
         yield
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
-
-
-def _rows(text: str, tag: str, columns: int) -> list[StyleAndTextTuples]:
-    """An unfinished line behind its tag, which may be coloured."""
-    shown = to_formatted_text(ANSI(tag))
-    name = fragment_list_to_text(shown)
-    first, *more = wrapped(tagged(text, name), columns)
-    return [[*shown, ("", first[len(name) :])], *([("", row)] for row in more)]
-
-
-def wrapped(text: str, columns: int) -> list[str]:
-    """One line of text as rows of a terminal."""
-    rows, taken = [""], 0
-    for character in text:
-        size = get_cwidth(character)
-        if taken + size > columns:
-            rows.append("")
-            taken = 0
-        rows[-1] += character
-        taken += size
-    return rows

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from pentad.cli.lines import Lines, Speaker
-from pentad.cli.render import Style, harmless, one_line
+from pentad.cli.lines import Lines, Speaker, Tag
+from pentad.cli.markdown import Markdown, Verbatim
+from pentad.cli.render import Style, harmless, one_line, width
 from pentad.cli.task_labels import TaskLabels
 from pentad.cli.view import TaskView
 from pentad.cli.waiting_for import Waiting, WaitingOfTask, WaitingTogether
@@ -21,6 +22,8 @@ from pentad.contracts.events import (
 )
 
 _ROUTES = {"append": "added to", "reopen": "reopened", "new": "new"}
+_LEAST_REASON = 60
+"""Characters of a reason that are shown in however narrow a window."""
 _NO_TASK = ""
 """Who speaks when it is no task."""
 
@@ -29,13 +32,14 @@ class SessionView:
     """Draws the events of a session. Alone, a task's lines stand as they are; beside others they say whose they are.
 
     ``live``: text appears as it is made, and a void attempt is withdrawn visibly; otherwise whole messages only.
+    ``markdown``: an answer is shown as its Markdown means it; otherwise as the model wrote it.
     """
 
-    def __init__(self, lines: Lines, style: Style, progress: Waiting, *, live: bool) -> None:
+    def __init__(self, lines: Lines, style: Style, progress: Waiting, *, live: bool, markdown: bool = False) -> None:
         self._lines = lines
         self._style = style
         self._progress = progress
-        self._live = live
+        self._live, self._markdown = live, markdown
         self._together = WaitingTogether(progress)
         self._views: dict[str, TaskView] = {}
         self._working: set[str] = set()
@@ -44,7 +48,9 @@ class SessionView:
         self.labels = TaskLabels(style)
         self.spoken_to: str | None = None
         """The task that the last message went to."""
-        self._error_told = ""
+        self.shown_last: str | None = None
+        """The task of which something was shown last."""
+        self._error_told: ErrorEvent | None = None
 
     def show(self, event: SessionEvent) -> None:
         """Draw one event."""
@@ -74,9 +80,14 @@ class SessionView:
             self._view(task_id).resume()
 
     def line(self, text: str) -> None:
-        """A line of nobody's."""
+        """Show a line that is no task's."""
         self._progress.clear()
         self._lines.put(_NO_TASK, text + "\n", str)
+
+    def put(self, speaker: str, text: str, tag: Tag) -> None:
+        """Show text of a task. See ``Lines``."""
+        self.shown_last = speaker
+        self._lines.put(speaker, text, tag)
 
     def halt(self) -> None:
         """End every unfinished line: nothing more is drawn of the tasks."""
@@ -87,17 +98,21 @@ class SessionView:
         if isinstance(event, TaskStart):
             self.labels.called(task_id, event.goal)
             self._works(task_id)
-        self._view(task_id).show(self._untold(event))
+        if isinstance(event, TaskEnd) and self._is_told(event):
+            self._view(task_id).ended()
+        else:
+            self._view(task_id).show(event)
         if isinstance(event, TaskStatusEvent) and event.status == "active":
             self._works(task_id)
         elif isinstance(event, TaskEnd | TaskStatusEvent):
             self._rests(task_id)
 
-    def _untold(self, event: SessionEvent) -> SessionEvent:
-        """An end without the words that the error before it has just said."""
-        if isinstance(event, TaskEnd) and event.detail and self._error_told.startswith(event.detail):
-            return event.model_copy(update={"detail": None})
-        return event
+    def _is_told(self, end: TaskEnd) -> bool:
+        """Whether the error before it has just said why the task has ended."""
+        told = self._error_told
+        if told is None or end.status != "failed" or end.reason != told.code or told.task_id not in (None, end.task_id):
+            return False
+        return end.detail is None or told.message.startswith(end.detail)
 
     def _works(self, task_id: str) -> None:
         self._working.add(task_id)
@@ -109,9 +124,10 @@ class SessionView:
 
     def _view(self, task_id: str) -> TaskView:
         if task_id not in self._views:
-            out = Speaker(self._lines, task_id, lambda: self._tag(task_id))
+            out = Speaker(self, task_id, lambda: self._tag(task_id))
             waiting = WaitingOfTask(self._together, task_id)
-            self._views[task_id] = TaskView(task_id, out, self._style, waiting, live=self._live)
+            prose = Markdown(self._style) if self._markdown else Verbatim()
+            self._views[task_id] = TaskView(task_id, out, self._style, waiting, prose, live=self._live)
         return self._views[task_id]
 
     def _tag(self, task_id: str) -> str:
@@ -126,15 +142,17 @@ class SessionView:
         if event.decision == "control" or event.task_id is None:
             return
         if event.decision != "append" or event.task_id != self.spoken_to:
-            why = f" ({one_line(event.reason, 60)})" if event.reason else ""
-            self.line(self._gone_to(event, event.task_id, why))
-        self.spoken_to = event.task_id
+            self.line(self._gone_to(event, event.task_id))
+        self.spoken_to = self.shown_last = event.task_id
         self._view(event.task_id).thinks()
 
-    def _gone_to(self, event: MessageRouted, task_id: str, why: str) -> str:
-        """Which task got the message: by its name where it has one and there are others, else by its id."""
+    def _gone_to(self, event: MessageRouted, task_id: str) -> str:
+        """Which task got the message, and why: by its name where it has one and there are others, else by its id."""
         way, label = f"→ {_ROUTES[event.decision]} task ", self.labels.of(task_id)
-        if label.name and len(self.labels) > 1:
+        named = label.name != "" and len(self.labels) > 1
+        left = width() - len(way) - len(f"[{label.text}]" if named else task_id) - len(" ()")
+        why = f" ({one_line(event.reason, max(_LEAST_REASON, left))})" if event.reason else ""
+        if named:
             return self._style.dim(way) + self.labels.tag(task_id) + self._style.dim(why)
         return self._style.dim(way + task_id + why)
 
@@ -160,6 +178,6 @@ class SessionView:
         if event.code == ErrorCode.CURSOR_EXPIRED:
             self.line(self._style.dim("… was away too long: some of what happened is not shown"))
             return
-        self._error_told = event.message
+        self._error_told = event
         again = f" (try again in {event.retry_after:g} s)" if event.retry_after is not None else ""
         self.line(self._style.red(f"{event.code}: {harmless(event.message)}{again}"))

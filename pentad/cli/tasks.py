@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
-from pentad.cli.render import Style, ago, call_line, fitted, harmless, one_line, style_for, table, width
+from pentad.cli.render import Style, ago, awaited, call_line, fitted, harmless, one_line, style_for, table, width
 from pentad.client.inspection import PAGE_LIMIT, Management, Transcript
 from pentad.contracts.records import StepPrompt, Task, UnreadableTask
 from pentad.errors import Refused
@@ -123,7 +123,7 @@ def _about(task: Task) -> str:
     if isinstance(task, UnreadableTask):
         return task.problem
     waits = task.status in ("waiting", "stale", "pending")
-    why = ", ".join(task.waiting_for) if waits else _ended_why(task)
+    why = awaited(task) if waits else _ended_why(task)
     told = f"({one_line(why, _MOST_OF_WHY)}) {task.goal}" if why else task.goal
     return f"{told} · {task.detail}" if task.detail else told
 
@@ -200,11 +200,18 @@ def _details(task: Task, style: Style) -> list[str]:
         ("ended", _moment(task.completed_at)),
         ("steps", str(task.steps)),
         ("tokens", usage + cost),
-        ("waiting for", ", ".join(task.waiting_for) or None),
+        ("waiting for", _awaited(task)),
         ("reason", harmless(": ".join(filter(None, (_ended_why(task), task.detail))))),
         ("archived", task.archived_at),
     ]
     return [f"{style.dim(name.ljust(12))}{value}" for name, value in facts if value]
+
+
+def _awaited(task: Task) -> str | None:
+    """Return a task's open calls, each with its tool where that is known, or the question that a person is asked."""
+    tools = [f"{tool} " for tool in task.waiting_for_tools or ()] or [""] * len(task.waiting_for)
+    open_calls = zip(tools, task.waiting_for, strict=False)
+    return harmless(", ".join(f"{tool}{call}" for tool, call in open_calls)) or None
 
 
 def _moment(at: str | None) -> str | None:

@@ -40,7 +40,7 @@ class TypedChat:
         self._screen = Screen(out, f"{self._style.bold('you>')} ", default_path(), self._interrupted)
         self._agent: Agent = speaker_for(args, settings, self._screen.show).session(args.session)
         self._returned = args.session is not None
-        self._view = SessionView(self._screen, self._style, self._screen, live=True)
+        self._view = SessionView(self._screen, self._style, self._screen, live=True, markdown=True)
         self._running: Running | None = None
         self._failure: NotAuthorized | None = None
 
@@ -164,7 +164,8 @@ class TypedChat:
         finally:
             self._running = None
             self._screen.show("")
-        if running.stopping is not None and running.turn.end is not None and running.turn.end.outcome == "completed":
+        end = running.turn.end
+        if running.stops_all and end is not None and end.outcome == "completed":
             self._screen.leave_when_empty()  # the Ctrl-C came after the answer: it meant the chat
 
     def _told_to(self, running: "Running", event: MessageRouted) -> None:
@@ -172,26 +173,41 @@ class TypedChat:
             self._screen.note(self._style.dim("→ added to what runs: the next step sees it"))
 
     def _interrupted(self) -> None:
-        """Ctrl-C: the first cancels what runs, the second leaves; at an idle prompt it leaves an empty line at once."""
+        """Cancel, at Ctrl-C, the task that was shown last; the second leaves, and at an empty idle prompt the first.
+
+        When the cancelled task has ended and others still run, the next Ctrl-C cancels the next one.
+        """
         running = self._running
         if running is None or running.turn.end is not None:
             if not self._screen.forget():
                 self._screen.leave()
-        elif running.stopping is not None:
+        elif running.stops:
             self._screen.leave()
         else:
-            self._screen.note(self._style.dim("cancelling; Ctrl-C once more leaves"))
-            running.stopping = asyncio.create_task(self._cancel(running.turn))
+            tasks = running.turn.running
+            meant = self._shown_last(running.turn)
+            which = f" {self._view.labels.of(meant).text}" if meant is not None and len(tasks) > 1 else ""
+            self._screen.note(self._style.dim(f"cancelling{which}; Ctrl-C once more leaves"))
+            running.stops_all = len(tasks) <= 1
+            running.stopped = meant
+            running.stopping = asyncio.create_task(self._cancel(running))
 
-    async def _cancel(self, turn: Turn) -> None:
-        while not turn.running and turn.end is None:
+    def _shown_last(self, turn: Turn) -> str | None:
+        """The running task of which something was shown last; None while none runs."""
+        shown, tasks = self._view.shown_last, turn.running
+        return shown if shown in tasks else tasks[-1] if tasks else None
+
+    async def _cancel(self, running: "Running") -> None:
+        while running.stopped is None and running.turn.end is None:
             await asyncio.sleep(_ASK_S)  # not routed yet: its task has no name
-        for task_id in turn.running:
-            try:
-                with suppress(Conflict):  # it has ended meanwhile
-                    await self._agent.management.cancel_task(task_id)
-            except ClientError as error:
-                self._screen.note(self._style.red(str(error)))
+            running.stopped = self._shown_last(running.turn)
+        if running.stopped is None:
+            return
+        try:
+            with suppress(Conflict):  # it has ended meanwhile
+                await self._agent.management.cancel_task(running.stopped)
+        except ClientError as error:
+            self._screen.note(self._style.red(str(error)))
 
     async def _leave(self) -> None:
         running = self._running
@@ -217,6 +233,15 @@ class Running:
         self.following: asyncio.Task[None] | None = None
         self.stopping: asyncio.Task[None] | None = None
         """The cancelling that a Ctrl-C began."""
+        self.stopped: str | None = None
+        """The task that is cancelled; None while none is known."""
+        self.stops_all = False
+        """No other task ran when it was cancelled."""
+
+    @property
+    def stops(self) -> bool:
+        """Whether a task is being cancelled that has not ended yet."""
+        return self.stopping is not None and (self.stopped is None or self.stopped in self.turn.running)
 
     async def settled(self) -> None:
         """Wait until its last event is shown."""

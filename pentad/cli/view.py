@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass, field
 
 from pentad.cli.lines import Out
+from pentad.cli.markdown import Prose
 from pentad.cli.render import Style, call_line, harmless, one_line, result_line, width
 from pentad.cli.waiting_for import Waiting
 from pentad.client.text import Piece, Shown, answer_in, show
@@ -46,11 +47,12 @@ class TaskView:
     ``live``: text appears as it is made, and a void attempt is withdrawn visibly; otherwise whole messages only.
     """
 
-    def __init__(self, task_id: str, out: Out, style: Style, progress: Waiting, *, live: bool) -> None:
+    def __init__(self, task_id: str, out: Out, style: Style, progress: Waiting, prose: Prose, *, live: bool) -> None:
         self._task_id = task_id
         self._out = out
         self._style = style
         self._progress = progress
+        self._prose = prose
         self._live = live
         self._shown = Shown()
         self._mid_line = False
@@ -78,6 +80,12 @@ class TaskView:
         """Show a task that had begun before this conversation was joined; its events follow."""
         self._progress.show("working")
 
+    def ended(self) -> None:
+        """Show no more of its work: it has ended or waits, and why has been told."""
+        self.end_line()
+        self._calls.clear()
+        self._progress.show("")
+
     def line(self, text: str) -> None:
         """A line of its own, whatever stands in the current one."""
         self.end_line()
@@ -93,12 +101,17 @@ class TaskView:
             if (why := _NOT_WHOLE.get(event.finish_reason or "")) is not None:
                 self.line(self._style.dim(f"… {why}"))
             self.end_line()
+            self._prose.reset()
             self._progress.show("working")
 
     def _piece(self, piece: Piece) -> None:
         if piece.restart:
+            self._prose.reset()
             self.line(self._style.dim("… answer restarted"))
-        if text := harmless(piece.text):
+        self._say(self._prose.feed(harmless(piece.text)))
+
+    def _say(self, text: str) -> None:
+        if text:
             self._write(text)
             self._mid_line = not text.endswith("\n")
             self._progress.hold(self._mid_line)
@@ -125,7 +138,7 @@ class TaskView:
 
     def _status(self, event: TaskStatusEvent | TaskEnd) -> None:
         why = [event.reason, event.detail if isinstance(event, TaskEnd) else None]
-        reason = "".join(f": {harmless(part)}" for part in why if part)
+        reason = "".join(f": {harmless(part)}" for part in why if part and part != event.status)
         if event.status == "waiting":
             self.line(self._style.yellow(f"waiting for you{reason}"))
         elif event.status == "stale":
@@ -138,20 +151,24 @@ class TaskView:
             self.line(self._style.dim(f"working on{reason}"))
         elif event.status == "pending":
             self.line(self._style.dim(f"waits for its turn{reason}"))
-        self.end_line()
         if isinstance(event, TaskEnd) or event.status in ("waiting", "pending"):
-            self._calls.clear()
-            self._progress.show("")
-        elif event.status == "active":
+            self.ended()
+            return
+        self.end_line()
+        if event.status == "active":
             self._progress.show("working")
 
     def _gap(self, snapshot: Snapshot) -> None:
         answer = answer_in(snapshot, self._task_id)
         if answer and not (self._shown.whole and self._shown.text == answer):
-            self.line(harmless(answer))
+            self.end_line()
+            self._prose.reset()
+            self._say(self._prose.feed(harmless(answer) + "\n"))
+            self._prose.reset()
 
     def end_line(self) -> None:
         """End the line where it is unfinished."""
+        self._say(self._prose.end_line())
         if self._mid_line:
             self._write("\n")
             self._mid_line = False

@@ -1,14 +1,21 @@
 """Reads what the decision about a message depends on, lets the pure rules decide, and writes the commit."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.ids import shard_in, task_id
-from pentad.services.router.domain.rules import Route, View, decide, kept_in_view
+from pentad.services.router.domain.rules import Question, Route, View, decide, kept_in_view
 from pentad.services.router.model_confirmation import ModelConfirmation
 from pentad.services.router.route_writer import RouteWriter
-from pentad.services.router.similarity_router import NO_UPDATES, DigestUpdates, SimilarityRouter, updates_by_rule
+from pentad.services.router.similarity_router import (
+    NO_UPDATES,
+    DigestUpdates,
+    SimilarityRouter,
+    WeighedMessage,
+    updates_by_rule,
+)
 from pentad.shared.actors.commit import Commit
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.mail import SessionMessage
@@ -118,7 +125,7 @@ class MessageRouter:
         decided = decide(view)
         if isinstance(decided, Route):
             return decided, self._updates_by_rule(decided, session, view)
-        weighed = await self._similarity.weigh(decided, incoming.keys, incoming.message.content, session)
+        weighed = await self._weighed(decided, incoming, session)
         content, entry = incoming.message.content, incoming.entry_id
         route = await self._confirmation.confirmed(incoming.keys, content, entry, decided, weighed.route)
         return route, weighed.updates(route)
@@ -132,10 +139,15 @@ class MessageRouter:
             return decided, self._updates_by_rule(decided, session, view)
         if not self._similarity.is_local:
             return None
-        weighed = await self._similarity.weigh(decided, incoming.keys, incoming.message.content, session)
+        weighed = await self._weighed(decided, incoming, session)
         if await self._confirmation.wanted(weighed.route) is not None:
             return None
         return weighed.route, weighed.updates(weighed.route)
+
+    async def _weighed(self, question: Question, incoming: IncomingMessage, session: SessionHeader) -> WeighedMessage:
+        content = incoming.message.content
+        weighed = await self._similarity.weigh(question, incoming.keys, content, session)
+        return replace(weighed, route=await self._confirmation.weighed_for(question, weighed.route, content))
 
     def _updates_by_rule(self, route: Route, session: SessionHeader, view: View) -> DigestUpdates:
         if route.task is None or route.action is not None or not view.weighed:

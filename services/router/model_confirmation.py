@@ -7,6 +7,7 @@ from typing import Any
 from pentad.contracts.instructions import Instruction
 from pentad.services.router.domain.model_verdict import (
     Verdict,
+    begun_alone,
     candidates_of,
     confirmed,
     kept_verdict,
@@ -24,6 +25,7 @@ from pentad.shared.instructions.builtin import ROUTER
 from pentad.shared.instructions.json_answers import UnusableAnswerError, ask_json
 from pentad.shared.keys import SessionKeys
 from pentad.shared.models.model_pool import ModelPool
+from pentad.shared.models.offline.intents import stands_alone
 from pentad.shared.models.ports import ModelFailed
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.store.store import Store
@@ -81,6 +83,19 @@ class ModelConfirmation:
         self._store, self._book, self._threshold = store, book, threshold
         self._model = RoutingModel(pool)
         self._waiting = 0
+
+    async def weighed_for(self, question: Question, weighed: Route, content: str) -> Route:
+        """The route by similarity, or a new task for what the offline model can answer without the ended task.
+
+        Sums and questions for the time share no words by which they could be told apart. A real model begins with the
+        talk of before in either case, and would answer a message that only seems to stand alone.
+        """
+        if weighed.decision != "reopen" or not stands_alone(content):
+            return weighed
+        instruction = (await self._book.known(question.instruction)).get(question.instruction)
+        if instruction is None or self._model.is_real(instruction):
+            return weighed
+        return begun_alone(weighed)
 
     async def wanted(self, weighed: Route) -> Instruction | None:
         """The instruction to ask with; None when the route is sure, or only the offline model would answer."""

@@ -187,6 +187,7 @@ class TaskHeader:
             steps=self.step,
             usage=self.usage,
             waiting_for=waiting,
+            waiting_for_tools=None if told or not self.open else [call.tool for call in self.open],
             reason=(self.reason or None) if self.ended else None,
             detail=(self.detail or None) if self.ended else None,
             completed_at=rfc3339(self.ended_at) if self.ended and self.ended_at else None,

@@ -83,7 +83,8 @@ _REPLY = AnyScript(
     at_start=True,
 )
 _REFERENCE = AnyScript(
-    r"\b(?:it|its|this|that|these|those|there|they|them|their|he|him|she|her|one|ones|others?|another|else|same|"
+    r"\b(?:(?<!time is )(?<!day is )(?<!date is )it|"  # "what time is it" speaks of nothing known
+    r"its|this|that|these|those|there|they|them|their|he|him|she|her|one|ones|others?|another|else|same|"
     r"the (?:first|second|third|last|former|latter)|instead|too|more|again|what about|how about)\b",
     r"它|他们?家|她|那(?:里|儿|边|个|家|就|么)|这(?:里|儿|边|个|家|些|次)|该|其他|其它|别的|另一|上面|刚才|刚刚"
     r"|换(?:个|一|成)|也是|还是|附近|周边|旁边|还有",

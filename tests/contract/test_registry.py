@@ -53,7 +53,7 @@ INBOUND_FIELDS = (
 )
 TASK_FIELDS = (
     "task_id session_id user_id status goal instruction created_at updated_at steps usage waiting_for archived_at "
-    "reason detail completed_at last_user_message_at"
+    "reason detail completed_at last_user_message_at waiting_for_tools"
 )
 STATES = "pending active waiting stale completed failed cancelled"
 WORK = [stream for stream in STREAMS.values() if stream.retention == "consumed"]

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from redis.exceptions import RedisError, ResponseError
 
+from pentad.cli.doctor.open_calls import SILENT_MS, ToolQueue, open_calls
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.models import ModelHealth
 from pentad.contracts.streams import (
@@ -20,6 +21,7 @@ from pentad.contracts.streams import (
     INBOUND,
     INBOUND_DEAD,
     MEMORY_REPLY,
+    TOOL_CALLS,
     Stream,
     queues_of,
     split_key,
@@ -109,6 +111,8 @@ class Diagnosis:
     shards: tuple[int, ...] = ()
     work: tuple[WorkStream, ...] = ()
     dead: tuple[DeadStream, ...] = ()
+    calls: tuple[ToolQueue, ...] = ()
+    """Queues with open tool calls."""
     event_streams: int = 0
     """Sessions whose events are kept."""
     reply_streams: int = 0
@@ -163,6 +167,8 @@ async def diagnose(url: str, shards: int, *, active_ms: int = ACTIVE_MS, timeout
             await _seen(key, _work(redis, stream, key, active_ms), unseen)
             for stream, key in _work_streams(numbers, found)
         ]
+        queues = [stream.key for stream in work if stream is not None and stream.name == TOOL_CALLS.name]
+        calls = await _seen("tool calls", open_calls(redis, queues, min(SILENT_MS, active_ms)), unseen)
         letters = (INBOUND_DEAD.key(), *(DEAD.key(number) for number in numbers))
         dead = [await _seen(key, _dead(redis, key), unseen) for key in letters]
         in_use = await _seen(f"{IN_USE}*", _in_use(redis), unseen)
@@ -177,6 +183,7 @@ async def diagnose(url: str, shards: int, *, active_ms: int = ACTIVE_MS, timeout
         shards=tuple(numbers),
         work=tuple(stream for stream in work if stream is not None),
         dead=tuple(stream for stream in dead if stream is not None),
+        calls=calls or (),
         event_streams=found.events,
         reply_streams=found.replies,
         in_use=in_use or (),

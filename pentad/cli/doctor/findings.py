@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from pentad.cli.doctor.diagnosis import DeadStream, Diagnosis, WorkStream
-from pentad.cli.render import Style, harmless, plural
+from pentad.cli.doctor.open_calls import MAX_CALLS, ToolQueue, WaitingCall
+from pentad.cli.render import Style, harmless, lasting, plural
 from pentad.contracts.ids import rfc3339
 from pentad.shared.memory.memory_counts import REBUILD_COMMAND
 from pentad.shared.presence.loop_holds import LoopHold
@@ -14,6 +15,10 @@ from pentad.shared.store.server import Server, refusal_at_start
 
 Level = Literal["ok", "note", "warn", "fail"]
 _NEARLY_FULL = 0.9
+_LONG_WAIT_S = 1.0
+"""Seconds after which a call should have been taken by a tool-worker with a free place."""
+_SHOWN_CALLS = 3
+"""Calls, and workers, that one line names."""
 _NAMED = 10
 """Tools that one line names."""
 
@@ -93,6 +98,8 @@ def of_redis(place: str, embedded: bool, seen: Diagnosis) -> Iterator[Finding]:
     yield from _held(seen.holds)
     yield from _memory_stores(seen)
     yield from _work(seen)
+    for queue in seen.calls:
+        yield from _calls(queue)
     yield from _dead(seen.dead)
 
 
@@ -183,6 +190,46 @@ def _unserved(stream: WorkStream) -> Finding:
     service = stream.readers[0]
     do = f"start one: `pentad serve {service}` with this REDIS_URL (or `pentad up` for all six)"
     return Finding("groups", "fail", f"nobody serves {stream.key}, group {stream.group}: {_load(stream)}", do)
+
+
+def _calls(queue: ToolQueue) -> Iterator[Finding]:
+    """Yield the calls of a queue that wait for a tool-worker: first those of workers that have fallen silent."""
+    start = (
+        "start one that has these tools: `pentad serve tool-worker` with this REDIS_URL (or `pentad up` for all six)"
+    )
+    if queue.silent:
+        workers = ", ".join(sorted({call.worker for call in queue.silent})[:_SHOWN_CALLS])
+        silent = f"{workers} silent for {_seconds(max(call.silent_s for call in queue.silent))}"
+        detail = f"{_waiting(queue.silent)} in {queue.key}, taken by a tool-worker that is gone or hangs ({silent})"
+        if queue.workers:
+            yield Finding("calls", "warn", detail, "wait: another tool-worker takes over what may run a second time")
+        else:
+            yield Finding("calls", "fail", f"{detail}; no other reads it", start)
+    if queue.untaken:
+        detail = f"{_waiting(queue.untaken)} in {queue.key}, taken by no tool-worker"
+        if not queue.workers:
+            yield Finding("calls", "fail", f"{detail}; none reads it", start)
+        elif max(call.waits_s for call in queue.untaken) > _LONG_WAIT_S:
+            do = "start more tool-workers, or raise PENTAD_TOOL_CONCURRENCY"
+            yield Finding("calls", "warn", f"{detail}: {plural(queue.workers, 'tool-worker')} have no place free", do)
+    if not queue.silent and not queue.untaken:
+        yield Finding("calls", "ok", f"{plural(queue.open, 'tool call')} of {queue.key} at work")
+
+
+def _waiting(calls: Sequence[WaitingCall]) -> str:
+    """Say how many calls wait, and of what and for how long the oldest do."""
+    count = plural(len(calls), "tool call") if len(calls) < MAX_CALLS else f"{len(calls)} tool calls or more"
+    oldest = sorted(calls, key=lambda call: -call.waits_s)[:_SHOWN_CALLS]
+    named = [
+        f"{call.tool} of {call.task_id} for {_seconds(call.waits_s)}" if call.tool else "one that cannot be read"
+        for call in oldest
+    ]
+    more = ", ..." if len(calls) > len(named) else ""
+    return f"{count} {'waits' if len(calls) == 1 else 'wait'} ({', '.join(named)}{more})"
+
+
+def _seconds(seconds: float) -> str:
+    return lasting(round(seconds * 1000))
 
 
 def _load(stream: WorkStream) -> str:

@@ -104,3 +104,9 @@ def confirmed(question: Question, weighed: Route, verdict: Verdict, threshold: f
 def without_model(weighed: Route, why: str) -> Route:
     """The route by similarity, with the reason why no model has confirmed it."""
     return replace(weighed, reason=f"{weighed.reason}; no model confirms it: {why[:_CHARS]}")
+
+
+def begun_alone(weighed: Route) -> Route:
+    """The route of a message that needs nothing of an ended task, where the offline model answers."""
+    reason = "the offline model needs nothing of before to answer it"
+    return replace(weighed, decision="new", reason=reason, task=None, confidence=1.0, stage="rule")

@@ -34,13 +34,31 @@ _WORDS = (
     (r"\s*(?:minus|subtract|减去|减)\s*(?=[\d(.])", "-"),
     (r"(?<=[\d)])\s*[x×·]\s*(?=[\d(])", "*"),
 )
-_SIGNS = str.maketrans({"×": "*", "÷": "/", "−": "-", "–": "-", "∗": "*", "·": "*", "。": ".", "，": ","})
-_ECHO = re.compile(r"^\W*(?:please\s+|请)?(?:echo|回显|复述)(?![\w])[\s:]*(.+)$", re.IGNORECASE | re.DOTALL)
+_SIGNS = str.maketrans({"×": "*", "÷": "/", "−": "-", "–": "-", "∗": "*", "·": "*"})
+_STOPS = str.maketrans({"。": ". ", "，": ", ", "、": ", ", "；": "; "})
+"""Full-width punctuation ends a clause, and never stands in a number."""
+_FULL_WIDTH_THOUSANDS = re.compile(r"(?<![-+*/^%×÷.\d])(\d{1,3})，(?=\d{3}(?!\d))")
+_ECHO = re.compile(r"^\W*(?:please\s+|请)?(echo|ｅｃｈｏ|回显|复述)(?!\w)[\s:：]*(.+)$", re.IGNORECASE | re.DOTALL)
 _TIME = re.compile(
     r"what(?:'s| is)? (?:the )?(?:current )?(?:time|date)|current time|time (?:is it|now)|today's date|"
     r"几点|什么时间|现在的?时间|当前时间|今天.{0,3}(?:几号|日期)",
     re.IGNORECASE,
 )
+_TIME_IN = re.compile(
+    r"^\W*(?:(?:what's|tell me|show me|give me) )?(?:the )?(?:current |local )?time (?:in|at) ", re.IGNORECASE
+)
+"""The time of a place: a message that begins so asks for nothing else."""
+_TIME_OF = re.compile(r"的?时间\W*$")
+"""The time of a place that stands before it: "东京时间"."""
+_IN_PLACE = re.compile(
+    r"\b(?:in|at) (?:the )?([^\W\d][\w.' -]{1,40}?)"
+    r"(?= now\b| right now\b| today\b| please\b|\s*(?:[^\w\s.'-]|\.\W|\.?$))"
+)
+_IANA = re.compile(
+    r"\b(?:Africa|America|Antarctica|Arctic|Asia|Atlantic|Australia|Etc|Europe|Indian|Pacific)(?:/[\w+-]{1,40}){1,2}",
+    re.IGNORECASE,
+)
+_OFFSET = re.compile(r"\b(?:UTC|GMT)\s?[+-]\s?\d{1,2}(?::?\d{2})?(?!\d)", re.IGNORECASE)
 _FOLLOW_UP = re.compile(
     r"^\W*(?:and|what about|how about|and in|那么?|还有)\s*(?:in |for |at )?(.+?)(?:呢)?\W*$|^\W*(.+?)呢\W*$",
     re.IGNORECASE | re.DOTALL,
@@ -67,18 +85,28 @@ class Before:
 
 def wishes(text: str, tools: Mapping[str, Mapping[str, Any]], before: Before) -> list[Wish]:
     """Return the tool calls that a message asks for, only of `tools` (name to JSON schema of its arguments)."""
-    plain = unicodedata.normalize("NFKC", text[:_MAX_NORMALISED_CHARS]).translate(_SIGNS) + text[_MAX_NORMALISED_CHARS:]
-    plain = plain.strip()
-    if echo := _echo(plain):
+    if echo := _echo(text):
         return [wish for wish in echo if wish[0] in tools]
-    plain = plain[:_MAX_READ_CHARS]
+    plain = _plain(text)
     found = _sums(plain, before) + _times(plain) or _by_name(plain, tools) or _follow_up(plain, before)
     return [wish for wish in found if wish[0] in tools]
 
 
+def stands_alone(text: str) -> bool:
+    """Whether a message says by itself all that a sum, a time or an echo needs, whatever was said before."""
+    plain = _plain(text)
+    return bool(_echo(text) or _sums(plain, Before()) or _times(plain))
+
+
+def _plain(text: str) -> str:
+    """Return what the rules read of a message: of any width of characters one form, and signs that a sum has."""
+    head = _FULL_WIDTH_THOUSANDS.sub(r"\1,", text[:_MAX_NORMALISED_CHARS]).translate(_STOPS)
+    return unicodedata.normalize("NFKC", head).translate(_SIGNS).strip()[:_MAX_READ_CHARS]
+
+
 def _echo(text: str) -> list[Wish]:
     match = _ECHO.match(text)
-    return [("echo", {"text": match[1].strip()})] if match else []
+    return [("echo", {"text": match[2].strip()})] if match else []
 
 
 def _sums(text: str, before: Before) -> list[Wish]:
@@ -110,16 +138,22 @@ def _balanced(expression: str) -> str:
 
 
 def _times(text: str) -> list[Wish]:
-    if not _TIME.search(text):
-        return []
-    return _clocks(text) or [("current_time", {})]
+    if _TIME.search(text) or _TIME_IN.search(text):
+        return _clocks(text) or [("current_time", {})]
+    return _clocks(text) if _TIME_OF.search(text) else []
 
 
 def _clocks(text: str) -> list[Wish]:
+    """Return a call for each zone that the text names; a place that is not known goes to the tool as it is written."""
     lower = text.lower()
-    named = sorted((place for place in _PLACES if _mentions(lower, place)), key=lower.index)
-    zones = dict.fromkeys(_PLACES[place] for place in named)
-    return [("current_time", {"timezone": zone}) for zone in zones]
+    zones = [match[0].replace(" ", "") for pattern in (_IANA, _OFFSET) for match in pattern.finditer(text)]
+    if not zones:
+        zones = [
+            _PLACES[place] for place in sorted(filter(lambda name: _mentions(lower, name), _PLACES), key=lower.index)
+        ]
+    if not zones:
+        zones = [match[1].strip() for match in _IN_PLACE.finditer(text)][:1]
+    return [("current_time", {"timezone": zone}) for zone in dict.fromkeys(zones)]
 
 
 def _mentions(text: str, name: str) -> bool:

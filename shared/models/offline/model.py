@@ -154,6 +154,8 @@ def _before(messages: Sequence[dict[str, Any]]) -> Before:
 
 def _result_text(outcome: _Outcome) -> str:
     error = _error(outcome.result)
+    if error is not None:
+        error = error.removeprefix(f"{outcome.name}: ")
     if outcome.name == "calculator" and (expression := as_text(outcome.args.get("expression"))):
         number = plain_number(outcome.result) or outcome.result.strip()
         return f"{expression} = {number}" if error is None else f"{expression} could not be calculated: {error}"

@@ -35,7 +35,7 @@ async def test_a_conversation_shows_tools_switches_and_withdrawn_text(tmp_path: 
         await terminal.sees("you>")
         terminal.type("6 * 7?\r")
         await terminal.sees("→ new task task-0-a (nothing else is going on)")
-        await terminal.sees('⚙ calculator(expression="6*7") → 42 (3 ms)')
+        await terminal.sees('⚙ calculator(expression="6*7") → 42 (took 3 ms)')
         await terminal.sees("It is abou")
         await terminal.sees("… answer restarted")
         await terminal.sees("It is 42.")
@@ -160,7 +160,7 @@ async def test_a_pipe_says_each_line_and_gets_plain_text(tmp_path: Path) -> None
     assert code == 0
     assert out.splitlines() == [
         "→ new task task-0-a (nothing else is going on)",
-        '⚙ calculator(expression="6*7") → 42 (3 ms)',
+        '⚙ calculator(expression="6*7") → 42 (took 3 ms)',
         "It is 42.",
         "→ new task task-0-b (nothing else is going on)",
         "So.",
@@ -201,7 +201,7 @@ async def test_send_in_a_terminal_shows_its_progress_beside_the_answer(tmp_path:
         fake_gateway(script=with_tool) as gateway,
         Terminal("send", gateway.url, tmp_path, text="6 * 7?") as terminal,
     ):
-        await terminal.sees('⚙ calculator(expression="6*7") → 42 (3 ms)')
+        await terminal.sees('⚙ calculator(expression="6*7") → 42 (took 3 ms)')
         await terminal.sees("It is 42.")
         assert await terminal.code() == 0
 

@@ -12,11 +12,14 @@ import pytest
 
 from pentad.cli.doctor import command
 from pentad.cli.doctor.diagnosis import Diagnosis, diagnose, place_of
+from pentad.cli.doctor.open_calls import MAX_CALLS
+from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.shared.errors import OutageError
 from pentad.shared.settings import Settings
 from pentad.shared.store.wire import connect
 from tests.support.clients.fake_gateway import FakeGateway, fake_gateway
+from tests.support.processes.running import beside
 from tests.support.redis.redis_server import RedisServer
 
 INBOUND, WAKE = "pentad:inbound", "pentad:{0}:wake:task"
@@ -285,3 +288,75 @@ async def test_a_refused_key_of_the_embedding_model_names_its_own_variables() ->
         code, report = await examined(gateway)
     [(level, _, do)] = said(report, "models")
     assert (code, level, "EMBED_API_KEY" in do, "LLM_API_KEY" in do) == (1, "fail", True, False)
+
+
+TOOLS = "pentad:{0}:tools:default"
+
+
+def call(number: int) -> dict[str, str]:
+    """The entry of a tool call."""
+    about = {
+        "event_id": f"e{number}",
+        "at": "",
+        "tenant_id": "default",
+        "session_id": "s1",
+        "task_id": f"task-0-{number}",
+    }
+    about |= {"tool_call_id": f"call-{number}", "tool": "weather"}
+    command = ToolCallCommand.model_validate(about | {"step": 1, "args": {}, "effect": "pure", "timeout": 60.0})
+    return {"data": command.to_json().decode()}
+
+
+async def test_a_call_whose_worker_has_died_is_named_from_the_first_moment(redis: Any, server: RedisServer) -> None:
+    await redis.xadd(TOOLS, call(1))
+    await consumer_reads(redis, TOOLS, "tool-worker", 1)
+    async with fake_gateway() as gateway:
+        code, report = await examined(gateway, redis_url=server.url)
+    await redis.aclose()
+    [(level, detail, do)] = said(report, "calls")
+    assert (code, level) == (1, "fail")
+    waits = rf"1 tool call waits \(weather of task-0-1 for [1-9]\.\d s\) in {re.escape(TOOLS)}, taken by a tool-worker"
+    assert re.match(waits + r" that is gone or hangs \(worker-1 silent for [1-9]\.\d s\); no other reads it", detail)
+    assert "`pentad serve tool-worker`" in do
+
+
+async def test_a_call_whose_worker_renews_its_lease_is_at_work(redis: Any, server: RedisServer) -> None:
+    await redis.xadd(TOOLS, call(1))
+    await consumer_reads(redis, TOOLS, "tool-worker", 1)
+    ((entry, _),) = await redis.xrange(TOOLS)
+
+    async def renew() -> None:
+        while True:
+            await redis.xclaim(TOOLS, "tool-worker", "worker-1", 0, [entry], justid=True)
+            await asyncio.sleep(0.1)  # as a worker does
+
+    async with beside(renew()):
+        seen = await diagnose(server.url, 1)
+    await redis.aclose()
+    assert [(queue.open, queue.workers, queue.silent, queue.untaken) for queue in seen.calls] == [(1, 1, (), ())]
+
+
+async def test_calls_that_no_worker_has_taken_are_named_a_bounded_number_and_unreadable_ones_too(
+    redis: Any, server: RedisServer
+) -> None:
+    await redis.xgroup_create(TOOLS, "tool-worker", id="0", mkstream=True)
+    await redis.xadd(TOOLS, {"data": b"\xff" * 1000})
+    await redis.xadd(TOOLS, {"other": "field"})
+    for number in range(2 * MAX_CALLS):
+        await redis.xadd(TOOLS, call(number))
+    async with fake_gateway() as gateway:
+        code, report = await examined(gateway, redis_url=server.url)
+    await redis.aclose()
+    [(level, detail, _)] = said(report, "calls")
+    assert (code, level) == (1, "fail")
+    unreadable = "one that cannot be read"
+    assert detail.startswith(f"{MAX_CALLS} tool calls or more wait ({unreadable}, {unreadable}, weather of")
+    assert detail.endswith("taken by no tool-worker; none reads it")
+    assert len(detail) < 300
+
+
+async def test_calls_are_looked_at_where_no_worker_has_ever_been(redis: Any, server: RedisServer) -> None:
+    await redis.xadd(TOOLS, call(1))
+    [queue] = (await diagnose(server.url, 1)).calls
+    await redis.aclose()
+    assert (queue.workers, queue.open, [one.tool for one in queue.untaken]) == (0, 1, ["weather"])

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tests.support.clients.fake_gateway import endless, fake_gateway, task, turn_events
+from tests.support.clients.fake_gateway import cancelled, endless, fake_gateway, task, turn_events
 from tests.support.clients.fake_wire import Json
 from tests.support.processes.terminal import Terminal, piped
 from tests.support.waiting import wait_until
@@ -29,8 +29,10 @@ async def test_two_tasks_at_once_stand_side_by_side_and_a_command_says_something
         await chat.shows("[2 sing] 4 la", "[1 count] 4", "[2 sing] la", "you>")
         gateway.tasks = {"task-0-b": task("task-0-b", "active", goal="sing"), "task-0-a": task("task-0-a", "active")}
         gateway.tasks["task-0-a"]["goal"] = "count"
+        gateway.tasks["task-0-b"] |= {"waiting_for": ["call-1"], "waiting_for_tools": ["piano"]}
         chat.type("/tasks\r")
-        await wait_until("the list", lambda: any(row.startswith("active") and "[2 sing]" in row for row in chat.rows))
+        await wait_until("the list", lambda: any("[2 sing] waits for piano" in row for row in chat.rows))
+        assert any(row.startswith("active") and " ago " in row and "[2 sing]" in row for row in chat.rows)
         chat.type("/task 1 faster\r")
         await chat.sees("→ added to task")
         chat.type("/task 9 faster\r")
@@ -82,3 +84,28 @@ async def test_json_is_a_task_a_line(tmp_path: Path) -> None:
         code, out, _ = await piped("tasks:run_tasks", gateway.url, tmp_path, json="yes")
     assert code == 0
     assert [json.loads(line)["task_id"] for line in out.splitlines()] == ["task-0-a", "task-0-b"]
+
+
+async def test_each_ctrl_c_cancels_the_task_that_was_shown_last_and_says_which(tmp_path: Path) -> None:
+    async with (
+        fake_gateway(script=by_words, on_cancel=cancelled) as gateway,
+        Terminal("chat", gateway.url, tmp_path, session="s1") as chat,
+    ):
+        await chat.shows("session s1", "what you say", "you>")
+        chat.type("count\r")
+        await chat.shows("4", "you>")
+        chat.type("sing\r")
+        await chat.shows("[1 count] 4", "[2 sing] 4", "you>")
+        step = {"task_id": "task-0-a", "step": 1, "attempt": 1}
+        gateway.say("s1", {"type": "content", "offset": 1, "content": " five\nsi", **step})
+        await chat.shows("[1 count] 4 five", "[2 sing] 4", "[1 count] si", "you>")
+        chat.type("\x03")
+        await chat.sees("cancelling 1 count; Ctrl-C once more leaves")
+        await chat.sees("cancelled")
+        assert gateway.cancelled == ["task-0-a"]
+        chat.type("\x03")
+        await chat.sees("cancelling; Ctrl-C once more leaves")
+        await wait_until("the other to be cancelled", lambda: gateway.cancelled == ["task-0-a", "task-0-b"])
+        await chat.sees("you>")
+        chat.type("\x04")
+        assert await chat.code() == 0

@@ -52,9 +52,11 @@ async def test_what_is_being_typed_stays_while_text_comes_in_above_it(tmp_path: 
         long = "4" + " and 5" * 40
         delta = {"type": "content", "task_id": "task-0-a", "step": 1, "attempt": 1}
         gateway.say("s1", {**delta, "offset": 1, "content": long[1:]})
-        await terminal.shows(long[:100], long[100:200].rstrip(), long[200:], "you> that wi")
+        rows = [long[:97], long[98:197], long[198:]]
+        assert long[97] == long[197] == " "
+        await terminal.shows(*rows, "you> that wi")
         gateway.say("s1", {**delta, "offset": len(long), "content": "\nand on"})
-        await terminal.shows(long[:100], long[100:200].rstrip(), long[200:], "and on", "you> that wi")
+        await terminal.shows(*rows, "and on", "you> that wi")
         terminal.type("ll do\r")
         await wait_until("the message", lambda: [m["content"] for m in gateway.messages][1:] == ["that will do"])
 
@@ -132,3 +134,42 @@ async def test_leaving_says_that_a_message_was_not_taken(tmp_path: Path) -> None
         terminal.type("tell me\r\x04")
         await terminal.sees("no task has taken your last message yet: it may be lost")
         assert await terminal.code() == 0
+
+
+PLAN = "# Plan\n**Two** sums:\n- `6*7`\n- [more](http://x)"
+
+
+async def test_markdown_is_read_while_it_streams_and_no_mark_is_ever_seen(tmp_path: Path) -> None:
+    delta = {"type": "content", "task_id": "task-0-a", "step": 1, "attempt": 1}
+    async with (
+        fake_gateway(script=lambda message: endless(message)[:2]) as gateway,
+        Terminal("chat", gateway.url, tmp_path, session="s1") as terminal,
+    ):
+        await terminal.shows("session s1", "what you say", "you>")
+        terminal.type("plan\r")
+        await terminal.sees("thinking")
+        for at, character in enumerate(PLAN):
+            gateway.say("s1", {**delta, "offset": at, "content": character})
+        await terminal.sees("http://x")
+        await terminal.shows("Plan", "Two sums:", "• 6*7", "• more (http://x)", "you>")
+        terminal.type("\x04")
+        assert await terminal.code() == 0
+
+
+async def test_a_line_without_an_end_is_drawn_at_a_bounded_cost_and_none_of_it_is_lost(tmp_path: Path) -> None:
+    delta = {"type": "content", "task_id": "task-0-a", "step": 1, "attempt": 1}
+    words = "".join(f"w{number} " for number in range(10_000))
+    async with (
+        fake_gateway(script=lambda message: endless(message)[:2]) as gateway,
+        Terminal("chat", gateway.url, tmp_path, session="s1") as terminal,
+    ):
+        await terminal.shows("session s1", "what you say", "you>")
+        terminal.type("all words\r")
+        await terminal.sees("thinking")
+        for at in range(0, len(words), 500):
+            gateway.say("s1", {**delta, "offset": at, "content": words[at : at + 500]})
+        await terminal.sees("w9000")
+        await wait_until("the end", lambda: any("w9999" in row for row in terminal.rows))
+        terminal.type("\x04")
+        assert await terminal.code() == 0
+    assert terminal.rows[-1] == "the task goes on without you"

@@ -196,3 +196,25 @@ async def test_what_the_model_has_said_is_kept_and_a_crash_does_not_ask_again(
     flights, *_, last = await routed(store)
     assert crashed.is_set()
     assert (last["task_id"], model.asked) == (flights["task_id"], 1)
+
+
+@pytest.mark.parametrize(
+    ("said", "offline", "real"),
+    [
+        ("what time is it in Tokyo", "new", "reopen"),
+        ("time in Tokyo", "new", "reopen"),
+        ("现在东京几点？", "new", "reopen"),
+        ("and times 2?", "reopen", "reopen"),
+    ],
+)
+async def test_where_the_offline_model_answers_what_stands_alone_reopens_no_other_task(
+    store: Store, tmp_path: Path, said: str, offline: str, real: str
+) -> None:
+    for number, (pool, decision) in enumerate([(None, offline), (pool_of(NamedModel(choosing("what is 6*7?"))), real)]):
+        flow = await Flow(store, tmp_path / str(number), lambda _: answer("6*7 = 42"), confirming=pool).prepare()
+        await flow.say("what is 6*7?")
+        await flow.drive()
+        await flow.say(said)
+        await flow.drive()
+        assert (await last_routed(store))["decision"] == decision
+        await store.call("FLUSHALL")

@@ -110,3 +110,8 @@ def test_no_text_takes_long(text: str) -> None:
     cues(text)
     asked_by(text)
     assert time.process_time() - begun < 0.25  # some milliseconds; what grows with the square takes seconds
+
+
+@pytest.mark.parametrize("text", ["what time is it", "What day is it in Lima?", "hello"])
+def test_what_speaks_of_nothing_known_refers_to_nothing(text: str) -> None:
+    assert not cues(text).refers

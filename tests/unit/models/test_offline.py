@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from pentad.shared.models.offline.intents import stands_alone
 from pentad.shared.models.offline.model import OfflineModel
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
 
@@ -119,6 +120,14 @@ async def test_a_failed_tool_is_reported(result: str) -> None:
     talk = Talk("weather")
     await talk.says("weather in Atlantis")
     assert (await talk.results(result)).text == "The tool weather failed: no such city"
+
+
+async def test_a_tool_that_says_its_own_name_in_an_error_is_named_once() -> None:
+    talk = Talk("calculator", "weather")
+    await talk.says("weather in Atlantis")
+    assert (await talk.results("error: weather: no such city")).text == "The tool weather failed: no such city"
+    await talk.says("1/0")
+    assert (await talk.results("error: calculator: a reason")).text == "1/0 could not be calculated: a reason"
 
 
 @pytest.mark.parametrize(
@@ -237,3 +246,50 @@ async def test_hostile_text_is_answered_quickly(text: str) -> None:
 )
 async def test_requests_without_sense_do_not_break_it(messages: list[bytes], tools: bytes | None) -> None:
     assert (await OfflineModel().stream(ChatRequest(messages, tools, 1.0), lambda _kind, _text: None)).text
+
+
+@pytest.mark.parametrize(
+    ("text", "zone"),
+    [
+        ("time in Tokyo", "Asia/Tokyo"),
+        ("tell me the time in Reykjavik, please", "Reykjavik"),
+        ("what time is it in New Orleans right now?", "New Orleans"),
+        ("现在东京几点？", "Asia/Tokyo"),
+        ("东京时间？", "Asia/Tokyo"),
+        ("what time is it in america/lima", "america/lima"),
+        ("现在 UTC＋8 几点？", "UTC+8"),
+    ],
+)
+async def test_the_zone_that_is_named_is_the_one_that_is_asked_for(text: str, zone: str) -> None:
+    assert calls(await Talk(*ALL).says(text)) == [("current_time", {"timezone": zone})]
+
+
+@pytest.mark.parametrize(
+    ("text", "sums"),
+    [
+        ("6*7等于多少？", ["6*7"]),
+        ("６×７＝？", ["6*7"]),
+        ("3×（4＋5）是多少？", ["3*(4+5)"]),
+        ("先算6*7，再算100*2。谢谢！", ["6*7", "100*2"]),
+        ("6*7。8*9呢？", ["6*7", "8*9"]),
+        ("1，000*3、2*2", ["1000*3", "2*2"]),
+    ],
+)
+async def test_full_width_punctuation_ends_a_sum_and_is_no_part_of_it(text: str, sums: list[str]) -> None:
+    assert calls(await Talk("calculator").says(text)) == [("calculator", {"expression": each}) for each in sums]
+
+
+@pytest.mark.parametrize("said", ["你好，世界。", "“１＋１”、对吗？", "a～b"])
+async def test_an_echo_keeps_full_width_characters(said: str) -> None:
+    for text in (f"echo {said}", f"请回显：{said}"):
+        assert calls(await Talk("echo").says(text)) == [("echo", {"text": said})]
+
+
+@pytest.mark.parametrize("text", ["time in Tokyo", "what is 6*7?", "echo hi", "回显：好", "现在几点？"])
+def test_what_says_all_that_it_needs_stands_alone(text: str) -> None:
+    assert stands_alone(text)
+
+
+@pytest.mark.parametrize("text", ["and times 2?", "and Beijing?", "那东京呢?", "再加 3", "hello", "it is time", ""])
+def test_what_rests_on_before_does_not_stand_alone(text: str) -> None:
+    assert not stands_alone(text)

@@ -7,6 +7,7 @@ import pytest
 
 from pentad.cli.doctor.diagnosis import Diagnosis, Group, WorkStream
 from pentad.cli.doctor.findings import Finding, healthy, of_readiness, of_redis, shown, tools_findings
+from pentad.cli.doctor.open_calls import MAX_CALLS, ToolQueue, WaitingCall
 from pentad.cli.render import Style
 from pentad.shared.store.server import Server
 
@@ -128,3 +129,36 @@ def test_a_variable_that_a_tool_misses_is_a_warning_with_both_names() -> None:
     ]
     assert found[0].do.startswith("set it where the tool-worker runs")
     assert healthy(found)
+
+
+QUEUE = "pentad:{0}:tools:default"
+TAKEN = WaitingCall("weather", "task-0-a", 12.0, "worker-1", 2.0)
+
+
+def open_call(waits_s: float) -> WaitingCall:
+    return WaitingCall("weather", "task-0-a", waits_s)
+
+
+@pytest.mark.parametrize(
+    ("queue", "level"),
+    [
+        (ToolQueue(QUEUE, 0, 1, silent=(TAKEN,)), "fail"),
+        (ToolQueue(QUEUE, 1, 1, silent=(TAKEN,)), "warn"),
+        (ToolQueue(QUEUE, 0, 1, untaken=(open_call(0.1),)), "fail"),
+        (ToolQueue(QUEUE, 1, 1, untaken=(open_call(9),)), "warn"),
+        (ToolQueue(QUEUE, 1, 1, untaken=(open_call(0.1),)), "ok"),
+        (ToolQueue(QUEUE, 1, 3), "ok"),
+    ],
+)
+def test_a_call_that_waits_for_a_tool_worker_is_no_good_news(queue: ToolQueue, level: str) -> None:
+    found = worst(replace(seen(), calls=(queue,)))
+    assert found.level == level
+    assert level == "ok" or (found.name, bool(found.do)) == ("calls", True)
+
+
+def test_of_many_calls_the_oldest_are_named() -> None:
+    queue = ToolQueue(QUEUE, 0, 500, untaken=tuple(map(open_call, range(MAX_CALLS))))
+    detail = worst(replace(seen(), calls=(queue,))).detail
+    oldest = "weather of task-0-a for 19.0 s, weather of task-0-a for 18.0 s"
+    assert detail.startswith(f"20 tool calls or more wait ({oldest}, ")
+    assert detail.count("weather") == 3

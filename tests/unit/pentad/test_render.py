@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from pentad.cli.render import Style, ago, arguments, harmless, one_line, result_line, style_for, table
+from pentad.cli.render import Style, ago, arguments, awaited, harmless, lasting, one_line, result_line, style_for, table
 from pentad.contracts.events import ToolResultEvent
+from pentad.contracts.records import Task
 from pentad.shared.settings import Settings
 
 
@@ -46,7 +47,30 @@ def test_a_result_fits_its_line_whatever_it_is() -> None:
     long = ToolResultEvent(**about, result="x\n" * 500, duration_ms=12)
     failed = ToolResultEvent(**about, error="no such file")
     assert len(result_line("read(a)", long, 60)) <= 60
-    assert result_line("read(a)", failed, 60) == "read(a) → error: no such file (0 ms)"
+    assert result_line("read(a)", failed, 60) == "read(a) → error: no such file (took 0 ms)"
+
+
+def test_a_tool_that_names_itself_in_its_error_is_named_once() -> None:
+    about: dict[str, Any] = {"event_id": "e", "at": "", "tenant_id": "t", "session_id": "s", "tool_call_id": "c"}
+    failed = ToolResultEvent(**about, tool="read", error="read: no such file")
+    assert result_line("read(a)", failed, 60) == "read(a) → error: no such file (took 0 ms)"
+
+
+@pytest.mark.parametrize(
+    ("ms", "shown"),
+    [(0, "0 ms"), (999, "999 ms"), (1000, "1.0 s"), (59_940, "59.9 s"), (59_960, "1 min 0 s"), (125_000, "2 min 5 s")],
+)
+def test_a_duration_says_its_unit(ms: int, shown: str) -> None:
+    assert lasting(ms) == shown
+
+
+def test_what_a_task_waits_for_is_named_by_its_tools_and_not_by_ids() -> None:
+    about: dict[str, Any] = {"task_id": "t", "session_id": "s", "status": "active", "goal": "g", "instruction": "i"}
+    about |= {"created_at": "", "updated_at": "", "steps": 1, "usage": {}}
+    calls = Task(**about, waiting_for=["c1", "c2", "c3"], waiting_for_tools=["weather", "echo", "echo"])
+    assert awaited(calls) == "waits for weather, echo"
+    assert awaited(Task(**about, waiting_for=["Which city?"])) == "Which city?"
+    assert awaited(Task(**about)) == ""
 
 
 def test_columns_are_as_wide_as_their_cells() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pentad.cli.history import ENTRIES, Kept
-from pentad.cli.screen import wrapped
+from pentad.cli.wrapping import wrapped
 
 
 @pytest.mark.parametrize(
@@ -17,10 +17,45 @@ from pentad.cli.screen import wrapped
         ("abcdefghi", ["abcd", "efgh", "i"]),
         ("你好吗", ["你好", "吗"]),
         ("a你好", ["a你", "好"]),
+        ("é\u0301é\u0301é\u0301é\u0301é", ["é\u0301é\u0301é\u0301é\u0301", "é"]),
     ],
 )
 def test_a_line_is_cut_by_what_its_characters_take(text: str, rows: list[str]) -> None:
     assert wrapped(text, 4) == rows
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "rows"),
+    [
+        ("The quick brown fox jumps", 10, ["The quick", "brown fox", "jumps"]),
+        ("aaaa bbbb  cc", 4, ["aaaa", "bbbb", "cc"]),
+        ("see abcdefghijkl now", 8, ["see", "abcdefgh", "ijkl now"]),
+        ("你好，世界。再见", 6, ["你好，", "世界。", "再见"]),
+        ("see 东京塔 now", 8, ["see 东京", "塔 now"]),
+        ("• one two three", 9, ["• one two", "  three"]),
+        ("  10. one two", 12, ["  10. one", "      two"]),
+        ("│ one two", 6, ["│ one", "  two"]),
+        ("\tx y z w", 8, ["    x y", "    z w"]),
+    ],
+)
+def test_rows_end_between_words_and_hang_below_the_text_of_a_list(text: str, columns: int, rows: list[str]) -> None:
+    assert wrapped(text, columns) == rows
+
+
+def test_colours_take_no_columns_and_go_on_in_the_next_row_alone() -> None:
+    bold, red, end = "\x1b[1m", "\x1b[31m", "\x1b[0m"
+    assert wrapped(f"{bold}one two{end} three {red}four five{end}", 9) == [
+        f"{bold}one two{end}",
+        "three",
+        f"{red}four five{end}",
+    ]
+    assert wrapped(f"{bold}{red}one two{end}", 4) == [f"{bold}{red}one{end}", f"{bold}{red}two{end}"]
+
+
+@pytest.mark.parametrize("columns", [0, 1, 2, 3])
+def test_a_window_of_hardly_any_columns_shows_everything_all_the_same(columns: int) -> None:
+    rows = wrapped("1. ab 你好 cd", columns)
+    assert "".join(rows).replace(" ", "") == "1.ab你好cd"
 
 
 def test_the_history_is_bounded_private_and_newest_first(tmp_path: Path) -> None:

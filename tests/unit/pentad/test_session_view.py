@@ -250,3 +250,100 @@ def test_a_task_that_waits_for_its_turn_says_so_and_nothing_seems_to_think_meanw
     assert (shown.lines[-1], shown.progress.label) == ("working on: a place is free", "working")
     shown.end("task-0-a", "42")
     assert shown.lines[-1] == "42"
+
+
+WRONG = "the model server answered 401: no; check the API key"
+
+
+def test_why_a_task_has_failed_is_told_once() -> None:
+    shown = Shown()
+    shown.begin("task-0-a", "count")
+    shown.told("error", "task-0-a", code="model_error", message=WRONG)
+    shown.told("task_end", "task-0-a", status="failed", reason="model_error", detail=WRONG)
+    assert shown.lines[1:] == [f"model_error: {WRONG}"]
+    assert shown.progress.label == ""
+
+
+@pytest.mark.parametrize(
+    ("told", "end", "line"),
+    [
+        ({"code": "model_error", "message": WRONG}, {"reason": "step_limit"}, "failed: step_limit"),
+        ({"code": "model_error", "message": "x"}, {"reason": "model_error", "detail": "y"}, "failed: model_error: y"),
+        (
+            {"code": "model_error", "message": WRONG},
+            {"reason": "model_error", "task": "task-0-b"},
+            "failed: model_error",
+        ),
+    ],
+    ids=["another reason", "other words", "another task"],
+)
+def test_an_end_that_no_error_has_told_is_told(told: dict[str, str], end: dict[str, str], line: str) -> None:
+    shown = Shown()
+    shown.begin("task-0-a", "count")
+    shown.told("error", "task-0-a", **told)
+    shown.told("task_end", end.pop("task", "task-0-a"), status="failed", **end)
+    assert shown.lines[-1].endswith(line)
+
+
+@pytest.mark.parametrize(
+    ("why", "line"),
+    [({}, "cancelled"), ({"reason": "cancelled"}, "cancelled"), ({"reason": "budget"}, "cancelled: budget")],
+)
+def test_an_end_does_not_give_itself_as_its_reason(why: dict[str, str], line: str) -> None:
+    shown = Shown()
+    shown.begin("task-0-a", "count")
+    shown.told("task_end", "task-0-a", status="cancelled", **why)
+    assert shown.lines[-1] == line
+
+
+@pytest.mark.parametrize(("columns", "whole"), [("300", True), ("80", False)])
+def test_a_reason_is_cut_only_where_the_window_is_narrow(
+    monkeypatch: pytest.MonkeyPatch, columns: str, whole: bool
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    shown, reason = Shown(), "it shares rare words with the last turn of it " * 4
+    shown.routed("task-0-a", reason=reason)
+    assert (reason.strip() in shown.lines[0]) is whole
+    assert shown.lines[0].endswith(")" if whole else "…)")
+
+
+def test_the_task_of_which_something_was_shown_last_is_known() -> None:
+    shown = Shown()
+    shown.begin("task-0-a", "count")
+    shown.begin("task-0-b", "sing")
+    assert shown.view.shown_last == "task-0-b"
+    shown.says("task-0-a", "one")
+    shown.told("thinking", "task-0-b", step=1, attempt=1, offset=0, content="hm")
+    assert shown.view.shown_last == "task-0-a"
+
+
+@pytest.mark.parametrize("markdown", [True, False])
+def test_only_a_conversation_at_the_keyboard_reads_markdown(markdown: bool) -> None:
+    shown = Shown()
+    shown.view = SessionView(PlainLines(shown.out), Style(False), shown.progress, live=True, markdown=markdown)
+    shown.begin("task-0-a", "count")
+    text = "**Sums**\n- `6*7`"
+    shown.says("task-0-a", text[:6])
+    shown.says("task-0-a", text[6:], 6)
+    shown.end("task-0-a", text)
+    assert shown.lines[1:] == (["Sums", "• 6*7"] if markdown else text.split("\n"))
+
+
+def test_a_withdrawn_answer_takes_what_it_held_with_it() -> None:
+    shown = Shown()
+    shown.view = SessionView(PlainLines(shown.out), Style(False), shown.progress, live=True, markdown=True)
+    shown.begin("task-0-a", "count")
+    shown.says("task-0-a", "```\nwrong **half")
+    shown.told("content", "task-0-a", step=1, attempt=2, offset=0, content="*right*")
+    shown.told("message", "task-0-a", step=1, attempt=2, content="*right*")
+    assert shown.lines[1:] == ["────────", "wrong **half", "… answer restarted", "right"]
+
+
+def test_a_tool_call_ends_the_line_with_all_that_was_said_of_it() -> None:
+    shown = Shown()
+    shown.view = SessionView(PlainLines(shown.out), Style(False), shown.progress, live=True, markdown=True)
+    shown.begin("task-0-a", "count")
+    shown.says("task-0-a", "I look **once")
+    shown.told("tool_call", "task-0-a", tool_call_id="c", tool="piano", args={})
+    shown.told("tool_result", "task-0-a", tool_call_id="c", tool="piano", result="la", duration_ms=61_000)
+    assert shown.lines[1:] == ["I look **once", "⚙ piano() → la (took 1 min 1 s)"]

@@ -37,10 +37,27 @@ def test_the_clock_tells_the_time_of_its_own_zone_where_no_other_is_asked_for() 
     assert tool.spec.parameters["properties"]["timezone"]["default"] == "Asia/Tokyo"
 
 
-@pytest.mark.parametrize("timezone", ["Mars/Base", "../etc/passwd", "", "Europe", "/etc/localtime"])
+@pytest.mark.parametrize(
+    ("said", "hours"),
+    [("asia/tokyo", 9), (" Tokyo ", 9), ("UTC+8", 8), ("gmt-03:00", -3), ("+0530", 5.5), ("UTC +14", 14), ("Lagos", 1)],
+)
+def test_a_zone_may_be_said_by_its_city_its_offset_or_in_another_case(said: str, hours: float) -> None:
+    assert datetime.fromisoformat(clock_of("UTC")(said)).utcoffset() == timedelta(hours=hours)
+
+
+@pytest.mark.parametrize("said", ["UTC+15", "-14:01", "UTC+99"])
+def test_an_offset_that_no_clock_has_is_refused_with_those_there_are(said: str) -> None:
+    with pytest.raises(ValueError, match=r"offsets go from UTC-14 to UTC\+14"):
+        clock_of("UTC")(said)
+
+
+@pytest.mark.parametrize(
+    "timezone", ["Mars/Base", "../etc/passwd", "", "Europe", "/etc/localtime", "东京", "Atlantis", "A\0", "a" * 100_000]
+)
 def test_an_unknown_zone_is_refused(timezone: str) -> None:
-    with pytest.raises(ValueError, match="IANA name"):
+    with pytest.raises(ValueError, match=r"IANA name such as Europe/Berlin, or an offset such as UTC\+8") as refused:
         clock_of("UTC")(timezone)
+    assert len(str(refused.value)) < 250
 
 
 def test_a_note_is_read_from_the_call_under_the_name_of_the_tool() -> None:
