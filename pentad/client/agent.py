@@ -1,23 +1,25 @@
 """A conversation with a running Pentad: say something, follow its events, look at tasks, stop them."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from copy import copy
 from dataclasses import replace
-from typing import Any, Literal, Self, TypeVar, Unpack, overload
+from typing import Any, Literal, Self, TypeVar, Unpack, cast, overload
+from uuid import uuid4
 
 from pentad.client.address import address_for, with_admin_key
 from pentad.client.answers import Traced, instance_of, schema_of, trace_of
+from pentad.client.callbacks import RunCallbacks, RunTelling, Told, called
 from pentad.client.calls import Models, Tools
 from pentad.client.feed import PATIENCE_S, Feed, Notice, position
 from pentad.client.gateway import Address, Rest
-from pentad.client.inspection import PAGE_LIMIT, Inspection, Management
+from pentad.client.inspection import PAGE_LIMIT, Inspection, Management, path_of
 from pentad.client.memory import MemoryManager
 from pentad.client.task_changes import INTERVAL_S, Observed, Watching, alone, of_session, of_tenant, with_memory
 from pentad.client.text import said_in
 from pentad.client.turns import About, Turn, identifier, message_of, new_session, run_to_its_end
 from pentad.contracts.commands import NEW_TASK
-from pentad.contracts.events import SessionEvent, TaskEnd
+from pentad.contracts.events import SessionEvent, TaskEnd, ToolCallEvent, ToolResultEvent
 from pentad.contracts.records import ShownStatus
 from pentad.contracts.runs import InstructionRun
 from pentad.contracts.tokens import DEFAULT_TTL_S, AccessToken, Right
@@ -170,25 +172,55 @@ class Agent:
         return {**about, "session_id": task.session_id}
 
     async def run(
-        self, instruction: str, text: str, *, output: type[Any] | None = None, trace: bool = False, **about: Any
+        self,
+        instruction: str,
+        text: str,
+        *,
+        output: type[Any] | None = None,
+        trace: bool = False,
+        on_text: Callable[[str], Told] | None = None,
+        on_tool_start: Callable[[ToolCallEvent], Told] | None = None,
+        on_tool_end: Callable[[ToolResultEvent], Told] | None = None,
+        on_complete: Callable[[Any], Told] | None = None,
+        **about: Any,
     ) -> Any:
         """Run an instruction: the data of a ``json`` one, else the text of its answer. ``about``: as for ``execute``.
 
         ``output``: a pydantic model, or another type with a JSON schema, in place of the instruction's own: the answer
-        is an instance. ``trace``: give the answer as the ``value`` of a `Traced`, with the steps that led to it. Raises
-        ``RunFailed`` when it did not complete, ``WrongAnswer`` as ``ask`` does, and ``ClientError``. To see its events
-        as they come, ``send`` with ``instruction``.
+        is an instance. ``trace``: give the answer as the ``value`` of a `Traced`, with the steps that led to it.
+
+        Callbacks, plain or async, are told while it runs: ``on_text`` each piece of the agent's text (the text of a
+        broken attempt begins anew), ``on_tool_start`` and ``on_tool_end`` the events of each call, and ``on_complete``
+        the answer in the end. What one raises ends this call; the run goes on.
+
+        Raises ``RunFailed`` when it did not complete, ``WrongAnswer`` as ``ask`` does, and ``ClientError``. To see all
+        events as they come, ``send`` with ``instruction``.
         """
         if output is not None:
             about["output_schema"] = schema_of(output)
+        callbacks = RunCallbacks(on_text, on_tool_start, on_tool_end, on_complete)
+        if callbacks.follow:
+            about["session_id"] = about.get("session_id") or new_session()
+            about["message_id"] = about.get("message_id") or f"m-{uuid4().hex}"
+            await self._told(instruction, text, callbacks, about)
         found = await self.execute(instruction, text, **about)
         if found.error is not None or found.status != "completed":
             raise RunFailed(found)
         value = found.value if output is None else instance_of(output, found.value, is_json=False)
+        await called(on_complete, value)
         if not trace:
             return value
         steps = await trace_of(self.inspection, found.task_id, found.message_id, found.steps or None)
         return Traced(value, found.session_id, found.task_id, steps)
+
+    async def _told(self, instruction: str, text: str, callbacks: RunCallbacks, about: Mapping[str, Any]) -> None:
+        """Follow a run to its end, and call its callbacks."""
+        await self._rest.call("GET", path_of("instructions", instruction))  # one that is not there is told at once
+        telling, given = RunTelling(callbacks), {**about, "instruction": instruction}
+        turn = self.turn(text, **cast(About, given))
+        async with aclosing(turn.__aiter__()) as received:
+            async for one in received:
+                await telling.tell(one.event)
 
     async def execute(
         self,

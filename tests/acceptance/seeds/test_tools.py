@@ -125,6 +125,37 @@ async def test_an_agent_is_created_used_and_shut_down_as_in_the_documents(
         assert secret not in caplog.text
 
 
+async def test_a_run_tells_its_callbacks_as_in_the_documents(tmp_path: Path) -> None:
+    async with system(tmp_path, tools=[weather]) as (agent, script, _):
+        told: list[Any] = []
+
+        async def ended(event: pentad.ToolResultEvent) -> None:
+            told.append(("end", event.tool, event.result))
+
+        with shown("`runStream(input, {onText, onToolStart, onToolEnd, onComplete})` (001)"):
+            script.next = [call(("weather", {"city": "Rome"})), say("it is warm", chunks=2)]
+            answer = await agent.run(
+                "executor",
+                "how is Rome?",
+                on_text=told.append,
+                on_tool_start=lambda event: told.append(("start", event.tool)),
+                on_tool_end=ended,
+                on_complete=lambda value: told.append(("complete", value)),
+            )
+            assert answer == "it is warm"
+            assert told[:2] == [("start", "weather"), ("end", "weather", "Rome: 21 degrees, clear")]
+            assert "".join(told[2:-1]) == "it is warm"
+            assert told[-1] == ("complete", "it is warm")
+        with pytest.raises(pentad.NotFound):
+            await agent.run("nobody", "hello", on_text=told.append)
+
+        def breaks(_: str) -> None:
+            raise ValueError("on purpose")
+
+        with pytest.raises(ValueError, match="on purpose"):
+            await agent.run("executor", "hello", on_text=breaks)
+
+
 async def test_a_long_conversation_is_not_cut(tmp_path: Path) -> None:
     async with system(tmp_path) as (agent, script, _):
         with shown("`ConversationMemory` cuts to 50 messages"):
