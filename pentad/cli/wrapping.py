@@ -49,7 +49,7 @@ def wrapped(text: str, columns: int) -> list[str]:
                 row = _next_row(row, rows, indent, colours, character)
             if character == " " and row.empty and rows:
                 continue  # the row was cut at this space
-            if size == _WIDE and not row.empty and character not in _NEVER_FIRST:
+            if size == _WIDE and not row.empty:
                 row.cut = len(row.parts)
             row.parts.append(character)
             row.taken += size

@@ -170,6 +170,7 @@ async def test_a_line_without_an_end_is_drawn_at_a_bounded_cost_and_none_of_it_i
             gateway.say("s1", {**delta, "offset": at, "content": words[at : at + 500]})
         await terminal.sees("w9000")
         await wait_until("the end", lambda: any("w9999" in row for row in terminal.rows))
+        assert terminal.rows[0].startswith("w"), "what was before the last rows has moved up for good"
         terminal.type("\x04")
         assert await terminal.code() == 0
     assert terminal.rows[-1] == "the task goes on without you"

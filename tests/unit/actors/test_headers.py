@@ -22,7 +22,7 @@ def test_a_task_is_read_with_every_field_in_its_type() -> None:
     )  # fmt: skip
     assert task.budget == Budget(steps=4)
     assert task.open == (OpenCall("c1", "echo", "default"),)
-    assert task.describe().waiting_for == ["c1"]
+    assert (task.describe().waiting_for, task.describe().waiting_for_tools) == (["c1"], ["echo"])
 
 
 @pytest.mark.parametrize("raw", [{}, {"status": b""}, {"token": b"1", "mail": b"3"}])
@@ -76,6 +76,7 @@ def test_empty_fields_are_unset() -> None:
     )
     assert task is not None
     assert (task.budget, task.open, task.describe().waiting_for) == (None, (), ["question"])
+    assert task.describe().waiting_for_tools is None
 
 
 @pytest.mark.parametrize(("status", "ended"), [("active", False), ("waiting", False), ("completed", True),
