@@ -1,10 +1,8 @@
 """The store of the graph that is a Neo4j server, 5 or newer, also of the Community edition."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from pentad.shared.errors import MemoryRefusedError
 from pentad.shared.graph import cypher
 from pentad.shared.graph.graph_limits import (
     check_anchors,
@@ -24,7 +22,6 @@ from pentad.shared.graph.neo4j_rows import (
     USER,
     bare_from,
     edge_from,
-    edge_row,
     holder_text,
     key_of,
     link_from,
@@ -32,7 +29,8 @@ from pentad.shared.graph.neo4j_rows import (
     node_row,
     users_of,
 )
-from pentad.shared.graph.neo4j_session import AlreadyThereError, Neo4jSession, rows
+from pentad.shared.graph.neo4j_schema import Neo4jSchema, put_edges, put_nodes
+from pentad.shared.graph.neo4j_session import Neo4jSession, rows
 from pentad.shared.owners import Owner
 
 if TYPE_CHECKING:
@@ -50,14 +48,14 @@ class Neo4jGraph:
     ) -> None:
         """``timeout_s`` bounds each call. Raises ``SettingsError`` for what is no address."""
         self._session = Neo4jSession(uri, username, password, timeout_s)
+        self._schema = Neo4jSchema(self._session)
 
     async def prepare(self) -> None:
-        for statement in cypher.SCHEMA:
-            with suppress(AlreadyThereError):
-                await self._change(statement)
+        await self._schema.prepare()
 
     async def condition(self) -> GraphCondition:
         """Return the store's identity and number of nodes; it counts no writes. Raises ``MemoryOutageError``."""
+        await self._schema.ensure()
         [store] = await self._change(cypher.IDENTITY)
         [size] = await self._ask(cypher.SIZE)
         return GraphCondition(store["identity"], None, 0, size["found"])
@@ -66,13 +64,15 @@ class Neo4jGraph:
         check_nodes(nodes)
         given = [node_row(node) for node in merged_nodes(nodes)]
         if given:
-            await self._session.write(lambda tx: _put_nodes(tx, given))
+            await self._schema.ensure()
+            await self._session.merge(lambda tx: put_nodes(tx, given))
 
     async def upsert_edges(self, edges: Sequence[MemoryEdge]) -> None:
         check_edges(edges)
         given = merged_edges(edges)
         if given:
-            await self._session.write(lambda tx: _put_edges(tx, given))
+            await self._schema.ensure()
+            await self._session.merge(lambda tx: put_edges(tx, given))
 
     async def nodes(self, owner: Owner, ids: Sequence[str]) -> list[MemoryNode]:
         check_ids(ids)
@@ -180,18 +180,6 @@ def _about(owner: Owner, ids: Sequence[str]) -> dict[str, Any]:
 
 def _wanted(types: Sequence[EdgeType], as_of: int | None) -> dict[str, Any]:
     return {"types": [cypher.relationship(kind) for kind in types], "as_of": as_of}
-
-
-async def _put_nodes(tx: "AsyncManagedTransaction", given: list[dict[str, Any]]) -> None:
-    if foreign := await rows(tx, cypher.PUT_NODES, rows=given):
-        raise MemoryRefusedError(f"node {foreign[0]['id']} belongs to another owner: give this one an id of its own")
-
-
-async def _put_edges(tx: "AsyncManagedTransaction", edges: list[MemoryEdge]) -> None:
-    for kind in EdgeType:
-        given = [edge_row(edge) for edge in edges if edge.type is kind]
-        if given and (await rows(tx, cypher.PUT_EDGES[kind], rows=given))[0]["written"] != len(given):
-            raise MemoryRefusedError(f"an edge of type {kind} has an end that its owner cannot see: write nodes first")
 
 
 async def _take_away(
