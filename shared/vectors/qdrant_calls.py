@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from json import JSONDecodeError
 from typing import Any
+from urllib.parse import urlsplit
 
 from qdrant_client import AsyncQdrantClient
 from qdrant_client import models as qdrant
@@ -19,6 +20,7 @@ from pentad.shared.vectors.points import Collection, Dense, Hit, KeptPoint, Poin
 from pentad.shared.vectors.selection import Selection, VectorQuery
 
 _CONNECTIONS = 64
+_QDRANT_PORT, _HTTPS_PORT = 6333, 443
 
 
 def connected(url: str, api_key: str | None, timeout_s: float) -> AsyncQdrantClient:
@@ -27,6 +29,7 @@ def connected(url: str, api_key: str | None, timeout_s: float) -> AsyncQdrantCli
         return AsyncQdrantClient(url)
     return AsyncQdrantClient(
         url=url,
+        port=_HTTPS_PORT if urlsplit(url).scheme == "https" else _QDRANT_PORT,  # where the address names none
         headers={"api-key": api_key} if api_key else None,
         timeout=math.ceil(timeout_s),
         pool_size=_CONNECTIONS,
@@ -41,14 +44,16 @@ class QdrantCalls:
         self._client, self._place, self._has_indexes = client, place, has_indexes
 
     async def prepare(self, name: str, dimensions: int) -> None:
+        """Make what is missing of a collection. One that has everything costs two short requests."""
         if not await self._client.collection_exists(name):
             await self._create(name, dimensions)
-        there = _dimensions_of(await self._client.get_collection(name))
-        if there != dimensions:
-            raise MemoryRefusedError(f"the collection {name} has vectors of {there} numbers, not {dimensions}")
+        there = await self._client.get_collection(name)
+        if (numbers := _dimensions_of(there)) != dimensions:
+            raise MemoryRefusedError(f"the collection {name} has vectors of {numbers} numbers, not {dimensions}")
         if self._has_indexes:
             for field, schema in requests.indexes().items():
-                await self._client.create_payload_index(name, field, field_schema=schema, wait=True)
+                if field not in there.payload_schema:
+                    await self._client.create_payload_index(name, field, field_schema=schema, wait=True)
 
     async def switch(self, alias: str, name: str) -> None:
         """Switch an alias in one request: at no moment does it mean nothing."""
@@ -73,7 +78,8 @@ class QdrantCalls:
         await self._client.delete_collection(name)
 
     async def upsert(self, collection: str, points: Sequence[Point]) -> None:
-        await self._client.upsert(collection, requests.points(points), wait=True)
+        for part in requests.parts_of(points):
+            await self._client.upsert(collection, requests.points(part), wait=True)
 
     async def search(self, collection: str, queries: Sequence[VectorQuery]) -> list[list[Hit]]:
         found = await self._client.query_batch_points(
