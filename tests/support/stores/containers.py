@@ -82,7 +82,9 @@ class ServerContainer:
         environment: Mapping[str, str] | None = None,
         command: str = "",
     ) -> None:
-        """``port``: inside; ``answers`` says of an address ``host:port`` whether the server there answers."""
+        """Skip where there can be none. ``port``: inside; ``answers`` says of an address ``host:port`` whether the server
+        there answers."""
+        need_image(image)
         self._image, self._answers = image, answers
         outside = free_port()
         self._container = DockerContainer(image).with_bind_ports(port, outside)
@@ -114,7 +116,6 @@ class ServerContainer:
             time.sleep(0.05)
 
     def __enter__(self) -> "ServerContainer":
-        need_image(self._image)
         self._container.start()
         try:
             self._wait()

@@ -80,7 +80,7 @@ def _process() -> Iterator[StoreServer]:
 @contextmanager
 def _container() -> Iterator[StoreServer]:
     if problem := engine_problem():
-        pytest.skip(f"no Qdrant: PENTAD_TEST_QDRANT and {_GIVEN} are not set, and {problem}")
+        pytest.skip(f"no Qdrant in a container: {problem}; PENTAD_TEST_QDRANT or {_GIVEN} names another one")
     with ServerContainer(IMAGE, _PORT, answers, {"QDRANT__SERVICE__API_KEY": API_KEY}) as container:
         yield _server(f"http://{container.place}", container)
 
