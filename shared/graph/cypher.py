@@ -67,6 +67,7 @@ RETURN n.id AS id LIMIT 1
 _PUT_EDGES = """
 UNWIND $rows AS row
 MATCH (a:Memory {{key: row.source_key}}), (b:Memory {{key: row.target_key}})
+USING INDEX a:Memory(key) USING INDEX b:Memory(key)
 WHERE a.tenant = row.tenant AND b.tenant = row.tenant AND a.user IN ['', row.user] AND b.user IN ['', row.user]
 MERGE (a)-[r:{type} {{key: row.key}}]->(b)
 ON CREATE SET r.tenant = row.tenant, r.user = row.user, r.weight = row.weight, r.learned_at = row.learned_at,
@@ -78,6 +79,8 @@ SET r.weight = CASE WHEN row.weight > r.weight THEN row.weight ELSE r.weight END
     {merged}
 RETURN count(*) AS written
 """
+"""Writes edges. The indexes are named, because what is planned while the graph is empty goes through all nodes of the
+tenant for each edge, and is kept for a while."""
 
 NODES = """
 MATCH (n:Memory) WHERE n.tenant = $tenant AND n.key IN $keys AND n.user IN $users
