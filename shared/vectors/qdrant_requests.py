@@ -6,6 +6,7 @@ from typing import Any
 from qdrant_client import models as qdrant
 
 from pentad.shared.owners import TENANT_HOLDER
+from pentad.shared.vectors.payload_cache import DecodedPayloads
 from pentad.shared.vectors.points import (
     KEYWORD_FIELDS,
     NUMBER_FIELDS,
@@ -105,11 +106,10 @@ def request(query: VectorQuery) -> qdrant.QueryRequest:
     return qdrant.QueryRequest(query=terms, using=using, filter=chosen, limit=limit, with_payload=True, params=params)
 
 
-def hits(found: qdrant.QueryResponse) -> list[Hit]:
+def hits(found: qdrant.QueryResponse, payloads: DecodedPayloads) -> list[Hit]:
     """Return the hits of a response."""
-    return in_rank_order(
-        Hit(str(p.id), rounded_score(p.score), decode_payload(str(p.id), p.payload)) for p in found.points
-    )
+    named = ((str(point.id), point) for point in found.points)
+    return in_rank_order(Hit(name, rounded_score(p.score), payloads.of(name, p.payload)) for name, p in named)
 
 
 def decoded_points(records: Sequence[Any]) -> list[KeptPoint]:

@@ -13,6 +13,7 @@ from neo4j.exceptions import ConstraintError
 
 from pentad.services.archiver.app import Archiver
 from pentad.shared.errors import MemoryOutageError
+from pentad.shared.graph import cypher
 from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import EdgeType, MemoryEdge, MemoryNode, Tally
 from pentad.shared.graph.merging import merged_edges, merged_nodes
@@ -24,6 +25,7 @@ from tests.support.graph_export import exported, line_of
 from tests.support.graph_maker import edge, node, support
 from tests.support.neo4j.neo4j_server import PASSWORD, Neo4jServer
 from tests.support.redis.switch import Switch
+from tests.support.stores.neo4j import NEO4J
 from tests.support.waiting import wait_until
 
 _NAMES = (
@@ -223,3 +225,22 @@ async def test_writes_to_the_same_nodes_at_once_all_succeed(two_graphs: list[Gra
     await asyncio.gather(*map(write, range(40)))
     told = await two_graphs[0].edge_page(ours.tenant, 999)
     assert sum(len(one.supports) for one in told) == 40 * 5
+
+
+def _operators(plan: Any) -> list[tuple[str, str]]:
+    found = [(plan["operatorType"].partition("@")[0], plan.get("args", {}).get("Details", ""))]
+    return found + [each for child in plan.get("children", ()) for each in _operators(child)]
+
+
+@pytest.mark.slow
+async def test_edges_are_found_by_their_ends_also_as_planned_while_the_graph_is_empty(ours: Owner) -> None:
+    """On a server of its own, as the plan is made from what there is."""
+    with NEO4J.open("process") as server:
+        graph = Neo4jGraph(server.url, timeout_s=60)
+        await graph.prepare()
+        await graph.aclose()
+        async with AsyncGraphDatabase.driver(server.url) as driver:
+            for statement in cypher.PUT_EDGES.values():
+                told = await driver.execute_query(f"EXPLAIN {statement}", rows=[edge_row(edge("a", "b", ours))])
+                seeks = [what for what in _operators(told.summary.plan) if "Seek" in what[0] or "Scan" in what[0]]
+                assert [name for name, _ in seeks] == ["NodeUniqueIndexSeek(Locking)"] * 2, seeks

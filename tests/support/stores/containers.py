@@ -82,8 +82,8 @@ class ServerContainer:
         environment: Mapping[str, str] | None = None,
         command: str = "",
     ) -> None:
-        """Skip where there can be none. ``port``: inside; ``answers`` says of an address ``host:port`` whether the server
-        there answers."""
+        """Skip where there can be none. ``port``: inside; ``answers`` says of an address ``host:port`` whether the
+        server there answers."""
         need_image(image)
         self._image, self._answers = image, answers
         outside = free_port()

@@ -30,6 +30,13 @@ def test_points_are_written_in_requests_that_a_server_takes_and_all_in_their_ord
     assert len(parts) < 16
 
 
+def test_texts_that_json_must_escape_are_counted_as_they_are_sent() -> None:
+    given = [point(f"p{n}", text="\u0001" * 60_000) for n in range(256)]
+    parts = list(parts_of(given))
+    assert [each for part in parts for each in part] == given
+    assert size(given) > TAKEN_BYTES > 2 * max(map(size, parts))
+
+
 def test_small_points_are_written_in_one_request() -> None:
     assert list(parts_of([point(f"p{n}") for n in range(256)])) == [[point(f"p{n}") for n in range(256)]]
     assert list(parts_of([])) == []
@@ -53,4 +60,12 @@ def test_one_point_that_is_larger_than_a_request_should_be_goes_alone(monkeypatc
 async def test_an_address_without_a_port_means_that_of_https_or_that_of_qdrant(url: str, goes_to: str) -> None:
     client = connected(url, None, 1)
     assert getattr(client._client, "rest_uri", None) == goes_to
+    await client.close()
+
+
+@pytest.mark.parametrize(("url", "kept"), [("http://memory.example", 0), ("https://memory.example", 64)])
+async def test_connections_are_kept_with_tls_alone_however_the_server_is_called(url: str, kept: int) -> None:
+    """On one that is kept a server without TLS answers some 40 ms later."""
+    client = connected(url, None, 1)
+    assert getattr(client._client, "_rest_args", {})["limits"].max_keepalive_connections == kept
     await client.close()
