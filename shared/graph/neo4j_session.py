@@ -148,7 +148,7 @@ _LOGIN_ADVICE = {
     "choose one with `ALTER CURRENT USER SET PASSWORD FROM '...' TO '...'`, and set NEO4J_PASSWORD to it",
     "Forbidden": "does not let our user do this: grant it to read, write, and make indexes and constraints",
 }
-"""What to do where waiting does not help, by the kind of the server's error."""
+"""The advice where waiting does not help, by the kind of the server's error."""
 
 
 async def rows(tx: AsyncManagedTransaction, query: str, **given: Any) -> list[dict[str, Any]]:
