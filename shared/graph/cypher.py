@@ -83,9 +83,13 @@ RETURN count(*) AS written
 tenant for each edge, and is kept for a while."""
 
 NODES = """
-MATCH (n:Memory) WHERE n.tenant = $tenant AND n.key IN $keys AND n.user IN $users
+UNWIND $asked AS one
+MATCH (n:Memory {key: one.key}) USING INDEX n:Memory(key)
+WHERE n.tenant = one.tenant AND n.user IN one.users
+WITH DISTINCT n
 RETURN properties(n) AS kept ORDER BY n.id
 """
+"""Reads nodes, those of many questions together."""
 NAMED = """
 MATCH (n:Memory) WHERE n.tenant = $tenant AND n.name IN $names AND n.user IN $users
 RETURN properties(n) AS kept ORDER BY n.id

@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from pentad.shared.errors import MemoryRefusedError
+from pentad.shared.event_loop import GroupedCalls
 from pentad.shared.graph import cypher
 from pentad.shared.graph.graph_limits import (
+    MOST_ASKED,
     check_anchors,
     check_edges,
     check_found,
@@ -49,6 +52,9 @@ class Neo4jGraph:
         """``timeout_s`` bounds each call. Raises ``SettingsError`` for what is no address."""
         self._session = Neo4jSession(uri, username, password, timeout_s)
         self._schema = Neo4jSchema(self._session)
+        self._read = GroupedCalls(
+            self._nodes_of, MOST_ASKED, weight=lambda asked: len(asked[1]), refusal=MemoryRefusedError
+        )
 
     async def prepare(self) -> None:
         await self._schema.prepare()
@@ -76,7 +82,7 @@ class Neo4jGraph:
 
     async def nodes(self, owner: Owner, ids: Sequence[str]) -> list[MemoryNode]:
         check_ids(ids)
-        return [node_from(row["kept"]) for row in await self._ask(cypher.NODES, **_about(owner, ids))]
+        return [node_from(kept) for kept in await self._read.call((owner, ids))] if ids else []
 
     async def edges(self, owner: Owner, ids: Sequence[str], limit: int) -> list[MemoryEdge]:
         check_ids(ids)
@@ -164,6 +170,20 @@ class Neo4jGraph:
     async def aclose(self) -> None:
         """Close the connections."""
         await self._session.aclose()
+
+    async def _nodes_of(self, asked: Sequence[tuple[Owner, Sequence[str]]]) -> list[list[dict[str, Any]]]:
+        """Return the properties of the nodes that each owner asks for and sees: a transaction costs more than a node."""
+        wanted = [
+            {"tenant": owner.tenant, "users": users_of(owner), "key": key_of(owner.tenant, identifier)}
+            for owner, ids in asked
+            for identifier in ids
+        ]
+        found = [row["kept"] for row in await self._ask(cypher.NODES, asked=wanted)]
+        answers = []
+        for owner, ids in asked:
+            keys, users = {key_of(owner.tenant, identifier) for identifier in ids}, users_of(owner)
+            answers.append([kept for kept in found if kept["key"] in keys and kept["user"] in users])
+        return answers
 
     async def _ask(self, query: str, **given: Any) -> list[dict[str, Any]]:
         return await self._session.read(lambda tx: rows(tx, query, **given))

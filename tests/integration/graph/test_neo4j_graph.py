@@ -104,6 +104,31 @@ async def test_a_transaction_that_the_server_gives_up_is_repeated_soon_and_not_l
     assert (len(begun), begun[-1] - begun[0] < 0.8, caplog.messages) == (4, True, [])
 
 
+async def test_nodes_that_many_ask_for_at_once_are_read_together_and_seen_by_their_own_alone(
+    neo4j_server: Neo4jServer, ours: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owners = [ours, *(Owner(ours.tenant, f"user{n}") for n in range(8)), Owner(f"{ours.tenant}x")]
+    asked: list[str] = []
+    async with connected(neo4j_server.open_uri) as graph:
+        for owner in owners:
+            await graph.upsert_nodes(
+                [node(f"of-{owner.holder}", owner), node(f"all-{owner.tenant}", Owner(owner.tenant))]
+            )
+        ask = graph._ask
+
+        async def counted(query: str, **given: Any) -> list[dict[str, Any]]:
+            asked.append(query)
+            return await ask(query, **given)
+
+        monkeypatch.setattr(graph, "_ask", counted)
+        everything = [name for owner in owners for name in (f"of-{owner.holder}", f"all-{owner.tenant}")]
+        found = await asyncio.gather(*(graph.nodes(owner, everything) for owner in owners), graph.nodes(ours, []))
+    assert len(asked) == 1
+    seen = [sorted({f"all-{owner.tenant}", f"of-{owner.holder}", "of-None"}) for owner in owners]
+    assert [[one.id for one in nodes] for nodes in found] == [*seen, []]
+    assert {one.owner.tenant for one in found[-2]} == {f"{ours.tenant}x"}
+
+
 async def test_merging_writes_of_a_process_are_made_one_at_a_time(neo4j_server: Neo4jServer) -> None:
     session = Neo4jSession(neo4j_server.open_uri, None, None, 30)
     inside, most = 0, 0
