@@ -147,11 +147,13 @@ class MemoryStats(Contract):
 
     segments: int
     tasks: int
-    nodes: int = 0
-    """Nodes of the knowledge graph."""
-    edges: int = 0
+    nodes: int | None = 0
+    """Nodes of the knowledge graph; None: the graph does not answer."""
+    edges: int | None = 0
+    """Edges of the knowledge graph; None: the graph does not answer."""
     lag_s: float | None = None
-    """Seconds that the longest waiting task has waited to be remembered; 0: none waits; None: not asked for."""
+    """Seconds that the longest waiting task has waited to be remembered, or to be learned from; 0: none waits; None:
+    not asked for."""
     extraction: ExtractionToday | None = None
     """Extraction of knowledge by a model today; None when no model was asked."""
 

@@ -112,8 +112,8 @@ class Settings(BaseModel):
     pentad_records_url: str | None = None
     """fsspec URL; unset: ``records`` in the data directory."""
     qdrant_url: str | None = None
-    """A Qdrant server, 1.19 or newer, for the long-term memory; unset: the archiver keeps it in the data directory, and
-    all archivers must share that."""
+    """A Qdrant server, 1.19 or newer, for the long-term memory; without a port 6333 is meant, with https 443. Unset:
+    the archiver keeps it in the data directory, and all archivers must share that."""
     qdrant_api_key: SecretStr | None = None
     """The Qdrant server's key."""
     neo4j_uri: str | None = None

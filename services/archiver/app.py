@@ -238,6 +238,8 @@ class Archiver(ConsumingService):
             await self._found.opened.wait()
         if isinstance(self._graph, SqliteGraph):
             await self._graph.open()
+        else:
+            await self._graph.prepare()  # before anything is written: what is missing cannot be made so well afterwards
 
     async def _rebuild(self) -> None:
         """Rebuild the memory when asked to. Only an archiver with both stores open can write to them."""

@@ -6,14 +6,34 @@ What a node or relationship rests on is a list of texts, see `neo4j_rows`.
 
 from pentad.shared.graph.knowledge import EdgeType
 
-SCHEMA = (
-    "CREATE CONSTRAINT memory_key IF NOT EXISTS FOR (n:Memory) REQUIRE n.key IS UNIQUE",
-    "CREATE CONSTRAINT memory_store IF NOT EXISTS FOR (s:MemoryStore) REQUIRE s.name IS UNIQUE",
-    "CREATE INDEX memory_name IF NOT EXISTS FOR (n:Memory) ON (n.tenant, n.name)",
-    "CREATE INDEX memory_user IF NOT EXISTS FOR (n:Memory) ON (n.tenant, n.user)",
-    "CREATE INDEX memory_id IF NOT EXISTS FOR (n:Memory) ON (n.tenant, n.id)",
-    "CALL db.awaitIndexes(60)",
-)
+_INDEX = "CREATE INDEX memory_{0} IF NOT EXISTS FOR (n:Memory) ON (n.tenant, n.{0})"
+SCHEMA: dict[tuple[str, tuple[str, ...], bool], str] = {
+    ("Memory", ("key",), True): "CREATE CONSTRAINT memory_key IF NOT EXISTS FOR (n:Memory) REQUIRE n.key IS UNIQUE",
+    ("MemoryStore", ("name",), True): """
+        CREATE CONSTRAINT memory_store IF NOT EXISTS FOR (s:MemoryStore) REQUIRE s.name IS UNIQUE""",
+    **{("Memory", ("tenant", name), False): _INDEX.format(name) for name in ("name", "user", "id")},
+}
+"""Statements that make the constraints and indexes; by label, properties, and whether it is a constraint."""
+INDEXES = """
+SHOW INDEXES YIELD type, labelsOrTypes, properties, owningConstraint WHERE type = 'RANGE'
+RETURN labelsOrTypes[0] AS label, properties, owningConstraint IS NOT NULL AS unique
+"""
+"""The constraints, each of which has an index, and the other indexes."""
+AWAIT_INDEXES = "CALL db.awaitIndexes($seconds)"
+
+REPEATED_KEYS = """
+MATCH (n:Memory) WITH n.key AS key, count(*) AS number WHERE number > 1
+RETURN key ORDER BY key LIMIT $limit
+"""
+"""Keys that several nodes have, which can only be where nodes were written before the constraint was there."""
+REPEATED_NODES = "MATCH (n:Memory) WHERE n.key IN $keys RETURN properties(n) AS kept"
+REPEATED_EDGES = """
+MATCH (n:Memory)-[r]-(:Memory) WHERE n.key IN $keys
+WITH DISTINCT r
+RETURN properties(r) AS kept, startNode(r).id AS source, endNode(r).id AS target, type(r) AS type
+"""
+REMOVE_REPEATED = "MATCH (n:Memory) WHERE n.key IN $keys DETACH DELETE n"
+REMOVE_OTHER_IDENTITIES = "MATCH (s:MemoryStore) WITH s ORDER BY s.identity SKIP 1 DETACH DELETE s"
 
 _IS_NEWER = "row.metadata_rank > coalesce({0}.metadata_rank, '') AS is_newer"
 _LATEST = "{0} += CASE WHEN is_newer THEN {{metadata: row.metadata, metadata_rank: row.metadata_rank}} ELSE {{}} END"
@@ -47,6 +67,7 @@ RETURN n.id AS id LIMIT 1
 _PUT_EDGES = """
 UNWIND $rows AS row
 MATCH (a:Memory {{key: row.source_key}}), (b:Memory {{key: row.target_key}})
+USING INDEX a:Memory(key) USING INDEX b:Memory(key)
 WHERE a.tenant = row.tenant AND b.tenant = row.tenant AND a.user IN ['', row.user] AND b.user IN ['', row.user]
 MERGE (a)-[r:{type} {{key: row.key}}]->(b)
 ON CREATE SET r.tenant = row.tenant, r.user = row.user, r.weight = row.weight, r.learned_at = row.learned_at,
@@ -58,11 +79,17 @@ SET r.weight = CASE WHEN row.weight > r.weight THEN row.weight ELSE r.weight END
     {merged}
 RETURN count(*) AS written
 """
+"""Writes edges. The indexes are named, because what is planned while the graph is empty goes through all nodes of the
+tenant for each edge, and is kept for a while."""
 
 NODES = """
-MATCH (n:Memory) WHERE n.tenant = $tenant AND n.key IN $keys AND n.user IN $users
+UNWIND $asked AS one
+MATCH (n:Memory {key: one.key}) USING INDEX n:Memory(key)
+WHERE n.tenant = one.tenant AND n.user IN one.users
+WITH DISTINCT n
 RETURN properties(n) AS kept ORDER BY n.id
 """
+"""Reads nodes, those of many questions together."""
 NAMED = """
 MATCH (n:Memory) WHERE n.tenant = $tenant AND n.name IN $names AND n.user IN $users
 RETURN properties(n) AS kept ORDER BY n.id

@@ -1,12 +1,13 @@
 """The store of the graph that is a Neo4j server, 5 or newer, also of the Community edition."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pentad.shared.errors import MemoryRefusedError
+from pentad.shared.event_loop import GroupedCalls
 from pentad.shared.graph import cypher
 from pentad.shared.graph.graph_limits import (
+    MOST_ASKED,
     check_anchors,
     check_edges,
     check_found,
@@ -33,7 +34,6 @@ from pentad.shared.graph.neo4j_rows import (
     USER,
     bare_from,
     edge_from,
-    edge_row,
     holder_text,
     key_of,
     link_from,
@@ -41,7 +41,8 @@ from pentad.shared.graph.neo4j_rows import (
     node_row,
     users_of,
 )
-from pentad.shared.graph.neo4j_session import AlreadyThereError, Neo4jSession, rows
+from pentad.shared.graph.neo4j_schema import Neo4jSchema, put_edges, put_nodes
+from pentad.shared.graph.neo4j_session import Neo4jSession, rows
 from pentad.shared.owners import Owner
 
 if TYPE_CHECKING:
@@ -59,14 +60,17 @@ class Neo4jGraph:
     ) -> None:
         """``timeout_s`` bounds each call. Raises ``SettingsError`` for what is no address."""
         self._session = Neo4jSession(uri, username, password, timeout_s)
+        self._schema = Neo4jSchema(self._session)
+        self._read = GroupedCalls(
+            self._nodes_of, MOST_ASKED, weight=lambda asked: len(asked[1]), refusal=MemoryRefusedError
+        )
 
     async def prepare(self) -> None:
-        for statement in cypher.SCHEMA:
-            with suppress(AlreadyThereError):
-                await self._change(statement)
+        await self._schema.prepare()
 
     async def condition(self) -> GraphCondition:
         """Return the store's identity and number of nodes; it counts no writes. Raises ``MemoryOutageError``."""
+        await self._schema.ensure()
         [store] = await self._change(cypher.IDENTITY)
         [size] = await self._ask(cypher.SIZE)
         return GraphCondition(store["identity"], None, 0, size["found"])
@@ -75,17 +79,19 @@ class Neo4jGraph:
         check_nodes(nodes)
         given = [node_row(node) for node in merged_nodes(nodes)]
         if given:
-            await self._session.write(lambda tx: _put_nodes(tx, given))
+            await self._schema.ensure()
+            await self._session.merge(lambda tx: put_nodes(tx, given))
 
     async def upsert_edges(self, edges: Sequence[MemoryEdge]) -> None:
         check_edges(edges)
         given = merged_edges(edges)
         if given:
-            await self._session.write(lambda tx: _put_edges(tx, given))
+            await self._schema.ensure()
+            await self._session.merge(lambda tx: put_edges(tx, given))
 
     async def nodes(self, owner: Owner, ids: Sequence[str]) -> list[MemoryNode]:
         check_ids(ids)
-        return [node_from(row["kept"]) for row in await self._ask(cypher.NODES, **_about(owner, ids))]
+        return [node_from(kept) for kept in await self._read.call((owner, ids))] if ids else []
 
     async def edges(self, owner: Owner, ids: Sequence[str], limit: int) -> list[MemoryEdge]:
         check_ids(ids)
@@ -174,6 +180,20 @@ class Neo4jGraph:
         """Close the connections."""
         await self._session.aclose()
 
+    async def _nodes_of(self, asked: Sequence[tuple[Owner, Sequence[str]]]) -> list[list[dict[str, Any]]]:
+        """Return the properties of the nodes that each owner asks for and sees: a transaction costs more than a node."""
+        wanted = [
+            {"tenant": owner.tenant, "users": users_of(owner), "key": key_of(owner.tenant, identifier)}
+            for owner, ids in asked
+            for identifier in ids
+        ]
+        found = [row["kept"] for row in await self._ask(cypher.NODES, asked=wanted)]
+        answers = []
+        for owner, ids in asked:
+            keys, users = {key_of(owner.tenant, identifier) for identifier in ids}, users_of(owner)
+            answers.append([kept for kept in found if kept["key"] in keys and kept["user"] in users])
+        return answers
+
     async def _ask(self, query: str, **given: Any) -> list[dict[str, Any]]:
         return await self._session.read(lambda tx: rows(tx, query, **given))
 
@@ -189,18 +209,6 @@ def _about(owner: Owner, ids: Sequence[str]) -> dict[str, Any]:
 
 def _wanted(types: Sequence[EdgeType], as_of: int | None) -> dict[str, Any]:
     return {"types": [cypher.relationship(kind) for kind in types], "as_of": as_of}
-
-
-async def _put_nodes(tx: "AsyncManagedTransaction", given: list[dict[str, Any]]) -> None:
-    if foreign := await rows(tx, cypher.PUT_NODES, rows=given):
-        raise MemoryRefusedError(f"node {foreign[0]['id']} belongs to another owner: give this one an id of its own")
-
-
-async def _put_edges(tx: "AsyncManagedTransaction", edges: list[MemoryEdge]) -> None:
-    for kind in EdgeType:
-        given = [edge_row(edge) for edge in edges if edge.type is kind]
-        if given and (await rows(tx, cypher.PUT_EDGES[kind], rows=given))[0]["written"] != len(given):
-            raise MemoryRefusedError(f"an edge of type {kind} has an end that its owner cannot see: write nodes first")
 
 
 async def _take_away(

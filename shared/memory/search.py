@@ -13,6 +13,7 @@ from pentad.shared.memory.points import FIRST_OF_TASK, NODE_KIND, SEGMENT_KIND, 
 from pentad.shared.memory.ranking import (
     MOST_FOUND,
     EmbeddedQuestion,
+    FactsCache,
     MemoryHit,
     MemoryQuestion,
     RankingVectors,
@@ -20,6 +21,7 @@ from pentad.shared.memory.ranking import (
     ranked_memories,
 )
 from pentad.shared.owners import Owner
+from pentad.shared.vectors.payload_cache import MAX_DECODED
 from pentad.shared.vectors.points import Hit, collection_name
 from pentad.shared.vectors.selection import Selection, VectorQuery, Whose
 from pentad.shared.vectors.vector_store import Vectors
@@ -38,6 +40,7 @@ class MemorySearch:
 
     def __init__(self, vectors: Vectors, embedder: Embedder) -> None:
         self._vectors, self._current, self._embedder = vectors, CurrentVectors(vectors), embedder
+        self._facts = FactsCache(MAX_DECODED)
         self._collection: str | None = None
         """Name of the last collection; a change of the model takes effect at the next search."""
 
@@ -59,7 +62,7 @@ class MemorySearch:
         there: object = self._vectors
         if isinstance(there, RankingVectors) and await self._current.earlier(collection) is None:
             return await self._there(collection, there.rank(collection, asked), [])
-        ranking = ranked_memories(asked)
+        ranking = ranked_memories(asked, self._facts)
         queries = next(ranking)
         while True:
             found = await self._find(collection, queries)

@@ -1,11 +1,12 @@
 """Our points, selections and queries as requests of the Qdrant client, and its responses as our points."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from qdrant_client import models as qdrant
 
 from pentad.shared.owners import TENANT_HOLDER
+from pentad.shared.vectors.payload_cache import DecodedPayloads
 from pentad.shared.vectors.points import (
     KEYWORD_FIELDS,
     NUMBER_FIELDS,
@@ -58,6 +59,36 @@ def selection_filter(selection: Selection) -> qdrant.Filter:
     return qdrant.Filter(must=must)
 
 
+_MAX_REQUEST_BYTES = 8 << 20
+"""Bytes of one request that writes, as JSON: a server takes 32 MiB unless it is told otherwise, and each request holds
+the event loop while it is written."""
+_NUMBER_BYTES = 26
+"""Bytes of a number of a vector with what separates it from the next."""
+_ESCAPED_BYTES = 6
+"""Bytes of a character that JSON must escape."""
+_PAYLOAD_BYTES = 2048
+"""Bytes of the other fields of a payload."""
+
+
+def parts_of(given: Sequence[Point]) -> Iterator[Sequence[Point]]:
+    """Yield points in parts that one request can carry."""
+    begin, size = 0, 0
+    for place, point in enumerate(given):
+        size += (more := _size_of(point))
+        if size > _MAX_REQUEST_BYTES and place > begin:
+            yield given[begin:place]
+            begin, size = place, more
+    if begin < len(given):
+        yield given[begin:]
+
+
+def _size_of(point: Point) -> int:
+    """Return a bound for the bytes of a point."""
+    numbers = sum(map(len, point.dense.values())) + sum(2 * len(terms.indices) for terms in point.sparse.values())
+    texts = len(point.payload.text) + sum(len(str(value)) for value in point.payload.details.values())
+    return numbers * _NUMBER_BYTES + texts * _ESCAPED_BYTES + _PAYLOAD_BYTES
+
+
 def points(given: Sequence[Point]) -> list[qdrant.PointStruct]:
     """Return points as the client writes them."""
     return [qdrant.PointStruct(id=p.id, vector=_vectors(p), payload=encode_payload(p.payload)) for p in given]
@@ -75,11 +106,10 @@ def request(query: VectorQuery) -> qdrant.QueryRequest:
     return qdrant.QueryRequest(query=terms, using=using, filter=chosen, limit=limit, with_payload=True, params=params)
 
 
-def hits(found: qdrant.QueryResponse) -> list[Hit]:
+def hits(found: qdrant.QueryResponse, payloads: DecodedPayloads) -> list[Hit]:
     """Return the hits of a response."""
-    return in_rank_order(
-        Hit(str(p.id), rounded_score(p.score), decode_payload(str(p.id), p.payload)) for p in found.points
-    )
+    named = ((str(point.id), point) for point in found.points)
+    return in_rank_order(Hit(name, rounded_score(p.score), payloads.of(name, p.payload)) for name, p in named)
 
 
 def decoded_points(records: Sequence[Any]) -> list[KeptPoint]:

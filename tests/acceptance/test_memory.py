@@ -36,7 +36,7 @@ async def taught(agent: Agent) -> None:
 
     async def remembered() -> bool:
         stats = await agent.inspection.memory_stats()
-        return stats.tasks == ALL_TASKS and stats.nodes > ALL_TASKS
+        return stats.tasks == ALL_TASKS and (stats.nodes or 0) > ALL_TASKS
 
     await wait_until("all tasks to be remembered", remembered)
 

@@ -7,15 +7,14 @@ import pytest
 from pentad.shared.store.store import Store
 from tests.integration.actors.moves import Moves
 from tests.support.redis.server_kinds import (
-    container_redis,
-    container_redis_url,
+    open_stores,
     redis_server,
     redis_url,
     server_url,
     store,
 )
 
-__all__ = ["container_redis", "container_redis_url", "redis_server", "redis_url", "server_url", "store"]
+__all__ = ["open_stores", "redis_server", "redis_url", "server_url", "store"]
 
 
 @pytest.fixture

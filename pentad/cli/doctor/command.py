@@ -164,7 +164,11 @@ async def remembered_findings(rest: Rest) -> list[Finding]:
         do = "see the archiver's log, or QDRANT_URL and NEO4J_URI: what ends meanwhile is remembered later"
         return [Finding("long-term", "warn", str(error), do)]
     segments, nodes = stats.get("segments", 0), stats.get("nodes", 0)
-    found = [Finding("long-term", "ok", f"memory answers: {segments} segments, {nodes} nodes")]
+    if nodes is None:
+        do = "see the archiver's log, or NEO4J_URI: what ends meanwhile is remembered now, and learned from later"
+        found = [Finding("long-term", "warn", f"memory answers: {segments} segments; the graph does not", do)]
+    else:
+        found = [Finding("long-term", "ok", f"memory answers: {segments} segments, {nodes} nodes")]
     today = stats.get("extraction")
     if today and today["refused"]:
         spent = (

@@ -1,6 +1,7 @@
 """Long-term memory for clients: search, opening of anchors, and the size and the lag of the memory."""
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from pentad.contracts.memories import (
     WholeTask,
 )
 from pentad.contracts.records import Task, TaskStep
-from pentad.contracts.streams import REMEMBER
+from pentad.contracts.streams import LEARN, REMEMBER, Stream
 from pentad.services.gateway.edge.http import PAGE_LIMIT
 from pentad.services.gateway.edge.problems import busy, invalid, missing
 from pentad.services.gateway.memory.knowledge import Knowledge
@@ -25,8 +26,8 @@ from pentad.services.gateway.tasks.queries import Queries
 from pentad.services.gateway.tasks.step_list import StepList
 from pentad.shared.embedder.embedder import Embedder
 from pentad.shared.embedder.vectors import Requester
-from pentad.shared.errors import DamagedError, MemoryRefusedError
-from pentad.shared.graph.knowledge import WalkedEdge
+from pentad.shared.errors import DamagedError, MemoryOutageError, MemoryRefusedError
+from pentad.shared.graph.knowledge import Tally, WalkedEdge
 from pentad.shared.memory.extraction_budget import spent_today
 from pentad.shared.memory.nodes import stored_metadata
 from pentad.shared.memory.points import NODE_KIND
@@ -41,35 +42,37 @@ from pentad.shared.segments.anchors import BadAnchorError, anchor_of, anchor_tex
 from pentad.shared.segments.expansion import ExpandedAnchor, expanded, segment_at
 from pentad.shared.segments.segment import Segment
 from pentad.shared.store.store import Store
+from pentad.shared.telemetry import ThrottledLog
 from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.vectors.vector_store import Vectors
 
-_GROUP = str(REMEMBER.group)
-
+_say = ThrottledLog(logging.getLogger(__name__))
 
 _SESSION = "memory"
 """Session name for texts that are embedded for no conversation."""
 
 
 class MemoryLag:
-    """Measures how late tasks are remembered. Raises ``OutageError`` if Redis is unavailable."""
+    """Measures how late tasks are remembered and learned from. Raises ``OutageError`` if Redis is unavailable."""
 
     def __init__(self, store: Store, shards: int) -> None:
         self._store, self._shards = store, shards
 
     async def seconds(self) -> float:
-        """Return the seconds that the longest waiting task of all tenants waits to be remembered; 0: none waits."""
+        """Return the seconds that the longest waiting task of all tenants waits for either; 0: none waits."""
         now = await self._store.clock()
-        oldest = await asyncio.gather(*(self._oldest(REMEMBER.key(shard)) for shard in range(self._shards)))
+        waiting = [self._oldest(stream, shard) for stream in (REMEMBER, LEARN) for shard in range(self._shards)]
+        oldest = await asyncio.gather(*waiting)
         return max((max(0, now - at) / 1000 for at in oldest if at is not None), default=0.0)
 
-    async def _oldest(self, key: str) -> int | None:
+    async def _oldest(self, stream: Stream, shard: int) -> int | None:
         """Return the time in milliseconds of the oldest entry that is pending or unread; None if there is none."""
-        group = next((g for g in await self._groups(key) if g[b"name"].decode() == _GROUP), None)
+        key, name = stream.key(shard), str(stream.group)
+        group = next((g for g in await self._groups(key) if g[b"name"].decode() == name), None)
         read = "-" if group is None else f"({group[b'last-delivered-id'].decode()}"
         waiting = [entry for entry, _ in await self._store.call("XRANGE", key, read, "+", "COUNT", 1)]
         if group is not None and group[b"pending"]:
-            waiting += [entry for entry, *_ in await self._store.call("XPENDING", key, _GROUP, "-", "+", 1)]
+            waiting += [entry for entry, *_ in await self._store.call("XPENDING", key, name, "-", "+", 1)]
         return min((int(entry.split(b"-")[0]) for entry in waiting), default=None)
 
     async def _groups(self, key: str) -> list[dict[bytes, Any]]:
@@ -120,13 +123,24 @@ class Memories:
             raise busy(f"the question cannot be compared with what was said: {error}", outage=True) from None
 
     async def stats(self, tenant: str) -> MemoryStats:
-        """Return the size of the tenant's memory, of all owners, and the lag of the whole memory."""
-        found, known = await self.said(tenant), await self._knowledge.tally(tenant)
+        """Return the size of the tenant's memory, of all owners, and the lag of the whole memory.
+
+        The graph may be away alone, when it is on a server of its own: then its figures are missing.
+        """
+        found, known = await asyncio.gather(self.said(tenant), self._tally(tenant))
         lag_s = round(await self._lag.seconds(), 3)
         spent = await spent_today(self._store, tenant)
         today = None if spent is None else ExtractionToday(tokens=spent.tokens, most=spent.most, refused=spent.refused)
-        more = {"nodes": known.nodes, "edges": known.edges, "lag_s": lag_s, "extraction": today}
+        nodes, edges = (None, None) if known is None else (known.nodes, known.edges)
+        more = {"nodes": nodes, "edges": edges, "lag_s": lag_s, "extraction": today}
         return found.model_copy(update=more)
+
+    async def _tally(self, tenant: str) -> Tally | None:
+        try:
+            return await self._knowledge.tally(tenant)
+        except MemoryOutageError as error:
+            _say.warning("graph", "the size of the graph is not told: %s", error)
+            return None
 
     async def said(self, tenant: str) -> MemoryStats:
         """Return the size of the tenant's episodic memory."""

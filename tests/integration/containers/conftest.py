@@ -1,5 +1,15 @@
 """The Redis in a container."""
 
-from tests.support.redis.container_redis import container_redis, container_redis_url
+import pytest
 
-__all__ = ["container_redis", "container_redis_url"]
+from tests.support.stores.open_stores import OpenStores
+from tests.support.stores.redis import REDIS
+from tests.support.stores.servers import StoreServer
+
+
+@pytest.fixture
+def container_redis(open_stores: OpenStores) -> StoreServer:
+    """An empty server; what a test breaks it must mend before it ends."""
+    server = open_stores.get(REDIS, "container")
+    server.empty()
+    return server

@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pentad.shared.store.store import Store
-from tests.support.redis.container_redis import ContainerRedis
+from tests.support.stores.servers import StoreServer
 
 pytestmark = pytest.mark.containers
 
 
 @pytest.fixture
-async def store(container_redis_url: str) -> AsyncIterator[Store]:
-    store = Store(container_redis_url)
+async def store(container_redis: StoreServer) -> AsyncIterator[Store]:
+    store = Store(container_redis.url)
     yield store
     await store.close()
 
@@ -29,12 +29,13 @@ async def test_every_script_of_ours_is_one_that_the_server_accepts(store: Store)
 
 
 async def test_a_group_and_what_it_has_not_acknowledged_survive_a_killed_server(
-    store: Store, container_redis: ContainerRedis
+    store: Store, container_redis: StoreServer
 ) -> None:
     await store.call("XGROUP", "CREATE", "work", "workers", "0", "MKSTREAM")
     entry = await store.call("XADD", "work", "*", "data", "x")
     await store.call("XREADGROUP", "GROUP", "workers", "one", "STREAMS", "work", ">")
-    await container_redis.restart()
+    container_redis.running.kill()
+    container_redis.running.start()
     after = Store(container_redis.url)
     try:
         (pending,) = await after.redis.xpending_range("work", "workers", "-", "+", 10)

@@ -15,12 +15,15 @@ from pentad.cli import memory as memory_command
 from pentad.contracts.events import TaskUsage
 from pentad.contracts.ids import shard_of
 from pentad.contracts.records import Manifest, StepRecord, TaskRecord
-from pentad.contracts.streams import REMEMBER
+from pentad.contracts.streams import LEARN, REMEMBER, Stream
 from pentad.services.archiver.memory_server import MemoryServer
 from pentad.services.gateway.app import GatewayService
 from pentad.shared.embedder.embedder import HashingEmbedder
 from pentad.shared.embedder.vectors import Embedded, Requester
+from pentad.shared.errors import MemoryOutageError
+from pentad.shared.graph.knowledge import Tally
 from pentad.shared.graph.sqlite_graph import SqliteGraph
+from pentad.shared.memory.archiver_client import ArchiverGraph
 from pentad.shared.memory.child_vectors import ChildVectors
 from pentad.shared.memory.forgetting import keep_undoable
 from pentad.shared.memory.forgotten import FORGOTTEN, noted_segments
@@ -208,11 +211,27 @@ async def test_another_tenant_finds_nothing_and_opens_nothing(http: httpx2.Async
     }  # fmt: skip
 
 
+async def test_while_the_graph_alone_is_away_the_other_figures_are_told(
+    http: httpx2.AsyncClient, memory: ChildVectors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(self: ArchiverGraph, tenant: str) -> Tally:
+        raise MemoryOutageError("Neo4j at bolt://h:7687 did not answer in 10 s: try again later")
+
+    monkeypatch.setattr(ArchiverGraph, "tally", away)
+    told = await http.get("/v1/memory/stats", headers=US)
+    assert (told.status_code, told.json()) == (
+        200,
+        {"segments": 6, "tasks": 2, "nodes": None, "edges": None, "lag_s": 0, "extraction": None},
+    )
+    assert (await http.get("/v1/memory/stats?kind=semantic", headers=US)).status_code == 503
+
+
+@pytest.mark.parametrize("stream", [REMEMBER, LEARN], ids=["to be remembered", "to be learned from"])
 @pytest.mark.parametrize("state", ["nobody reads", "unread", "in work"])
 async def test_the_figures_say_how_long_what_has_ended_waits(
-    http: httpx2.AsyncClient, memory: ChildVectors, store: Store, state: str
+    http: httpx2.AsyncClient, memory: ChildVectors, store: Store, state: str, stream: Stream
 ) -> None:
-    key, group, before = REMEMBER.key(0), str(REMEMBER.group), await store.clock() - 60_000
+    key, group, before = stream.key(0), str(stream.group), await store.clock() - 60_000
     if state != "nobody reads":
         await store.call("XGROUP", "CREATE", key, group, "0", "MKSTREAM")
     await store.call("XADD", key, f"{before}-1", "data", "{}")

@@ -13,11 +13,12 @@ from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.owners import Owner
 from tests.integration.memory.serving import archiver_graph
 from tests.support.neo4j.neo4j_server import neo4j_server
+from tests.support.stores.neo4j import NEO4J
 
 __all__ = ["neo4j_server"]
 
 
-@pytest.fixture(params=["sqlite", "archiver", "neo4j"])
+@pytest.fixture(params=["sqlite", "archiver", *(f"neo4j-{kind}" for kind in NEO4J.here(True))])
 async def graph(request: Any, tmp_path: Path) -> AsyncIterator[Graph]:
     """Each adapter: in this process, by way of an archiver, a server."""
     made: Graph
@@ -28,8 +29,11 @@ async def graph(request: Any, tmp_path: Path) -> AsyncIterator[Graph]:
             await made.prepare()
             yield made
         return
-    else:
+    elif request.param == "neo4j-process":
         made = Neo4jGraph(request.getfixturevalue("neo4j_server").open_uri, timeout_s=60)
+    else:
+        server = request.getfixturevalue("open_stores").get(NEO4J, request.param.removeprefix("neo4j-"))
+        made = Neo4jGraph(server.url, "neo4j", server.password, timeout_s=60)
     await made.prepare()
     yield made
     await made.aclose()

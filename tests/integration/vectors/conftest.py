@@ -11,12 +11,26 @@ from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.qdrant_vectors import IN_MEMORY, QdrantVectors
 from pentad.shared.vectors.vector_store import Vectors
 from tests.integration.memory.serving import archiver_memory
-from tests.support.qdrant_server import API_KEY, qdrant_url
+from tests.support.stores.open_stores import OpenStores
+from tests.support.stores.qdrant import QDRANT, qdrant_kinds
 
-__all__ = ["qdrant_url"]
+
+async def server_vectors(open_stores: OpenStores, kind: str) -> QdrantVectors:
+    """Return a client of an empty server of this kind."""
+    server = open_stores.get(QDRANT, kind)
+    server.empty()
+    return QdrantVectors(server.url, server.password, 20)
 
 
-@pytest.fixture(params=["embedded", "client", "archiver", "server"])
+@pytest.fixture(params=qdrant_kinds())
+async def on_server(request: Any, open_stores: OpenStores) -> AsyncIterator[QdrantVectors]:
+    """A server of each kind that there is here."""
+    made = await server_vectors(open_stores, request.param)
+    yield made
+    await made.aclose()
+
+
+@pytest.fixture(params=["embedded", "client", "archiver", *(f"server-{kind}" for kind in qdrant_kinds())])
 async def vectors(request: Any, tmp_path: Path) -> AsyncIterator[Vectors]:
     """Each adapter: in this process, the client's own store, by way of an archiver and its child, a server."""
     made: Vectors
@@ -30,9 +44,7 @@ async def vectors(request: Any, tmp_path: Path) -> AsyncIterator[Vectors]:
             yield made
         return
     else:
-        made = QdrantVectors(request.getfixturevalue("qdrant_url"), API_KEY, 20)
-        for there in await made.collections():
-            await made.drop(there.name)
+        made = await server_vectors(request.getfixturevalue("open_stores"), request.param.removeprefix("server-"))
     await made.prepare("memory", 3)
     yield made
     await made.aclose()

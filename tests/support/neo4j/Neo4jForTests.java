@@ -15,7 +15,7 @@ import org.neo4j.dbms.api.DatabaseManagementServiceBuilder;
 /**
  * Two Neo4j servers on loopback, one open and one with a password, for as long as anybody is connected to a third port.
  *
- * Arguments: a folder, the three ports (open, with password, the one to hold on to), and the file in which the tests
+ * Arguments: a folder, the three ports (open, with password or 0 for none, the one to hold on to), and the file in which the tests
  * note them; folder and file are removed in the end.
  * Whoever connects to that gets "ready" and keeps the connection. When the last one has gone, however it ended, or when
  * nobody has come within a minute, the servers stop. Nothing needs to remember to stop them.
@@ -27,7 +27,9 @@ public final class Neo4jForTests {
     public static void main(String[] args) throws Exception {
         Path home = Path.of(args[0]);
         serve(home.resolve("open"), Integer.parseInt(args[1]), false);
-        serve(home.resolve("password"), Integer.parseInt(args[2]), true);
+        if (Integer.parseInt(args[2]) > 0) {
+            serve(home.resolve("password"), Integer.parseInt(args[2]), true);
+        }
         Runtime.getRuntime().addShutdownHook(new Thread(() -> {
             remove(home);
             Path.of(args[4]).toFile().delete();

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,7 +97,7 @@ def _running(note: Path) -> tuple[Neo4jServer, socket.socket] | None:
 
 
 def _started(note: Path) -> tuple[Neo4jServer, socket.socket]:
-    _need_jars()
+    need_jars()
     server = Neo4jServer(free_port(), free_port(), free_port())
     home = tempfile.mkdtemp(prefix="pentad-neo4j-")
     process = _launch(home, server, note)
@@ -114,24 +114,34 @@ def _started(note: Path) -> tuple[Neo4jServer, socket.socket]:
     return server, wire
 
 
-def _launch(home: str, server: Neo4jServer, note: Path) -> int:
-    """Returns its process id. A shell starts it and ends: it is no child of a test process, which may end before it.
+def java_command(home: str, ports: Sequence[int], note: Path) -> list[str]:
+    """Return the command of the servers. ``ports``: open, with the password (0: none), the one to hold on to.
 
     Compiled for a quick start, and with one thread that collects garbage: it lives for a minute.
     """
     command = [_tool("java"), *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED)]
     command += ["-Dlog4j2.disable.jmx=true", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
     command += ["-cp", f"{JARS}/*", str(HERE / "Neo4jForTests.java"), home]
-    command += [str(port) for port in (server.open_port, server.password_port, server.door)]
+    return [*command, *map(str, ports), str(note)]
+
+
+def _launch(home: str, server: Neo4jServer, note: Path) -> int:
+    """Returns its process id. A shell starts it and ends: it is no child of a test process, which may end before it."""
+    command = java_command(home, (server.open_port, server.password_port, server.door), note)
     shell = ["sh", "-c", 'log=$1; shift; "$@" </dev/null >"$log" 2>&1 & echo $!', "sh", f"{home}/log"]
-    run = subprocess.run([*shell, *command, str(note)], capture_output=True, text=True, timeout=30, check=True)
+    run = subprocess.run([*shell, *command], capture_output=True, text=True, timeout=30, check=True)
     return int(run.stdout)
 
 
-def _need_jars() -> None:
+def can_launch() -> bool:
+    """Whether there are a JDK and Maven."""
+    return bool(_tool("java") and _tool("mvn"))
+
+
+def need_jars() -> None:
     """Skips where there is no JDK or no Maven, or Maven cannot fetch."""
     problem = None
-    if not _tool("java") or not _tool("mvn"):
+    if not can_launch():
         problem = "no Neo4j: a JDK of version 17 or newer and Maven are needed"
     elif not (JARS / "complete").exists():
         problem = _fetch()

@@ -24,6 +24,8 @@ MODULES = {
     "archiver": "pentad.services.archiver",
 }
 ROOT = Path(__file__).resolve().parents[3]
+_OURS = ("PENTAD_", "LLM_", "EMBED_", "REDIS_", "QDRANT_", "NEO4J_")
+"""Beginnings of the names of variables that a process gets from the test alone."""
 
 
 @dataclass
@@ -83,7 +85,11 @@ class System:
         return Process(name, port, [sys.executable, *launch, "--port", str(port)])
 
     def _environment(self) -> dict[str, str]:
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("PENTAD_", "LLM_", "EMBED_", "REDIS_"))}
+        kept = {
+            k: v
+            for k, v in os.environ.items()
+            if not k.startswith(("PENTAD_", "LLM_", "EMBED_", "REDIS_", "QDRANT_", "NEO4J_"))
+        }
         ours = {
             "REDIS_URL": self.redis_url,
             "PENTAD_DATA_DIR": str(self.directory),

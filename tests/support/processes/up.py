@@ -21,7 +21,7 @@ from tests.support.waiting import PATIENCE_S, wait_until
 ROOT = Path(__file__).resolve().parents[3]
 PENTAD = Path(sys.executable).with_name("pentad")
 """The command, of the same virtual environment."""
-_OURS = ("PENTAD_", "LLM_", "EMBED_", "REDIS_", "PYTHONPATH")
+_OURS = ("PENTAD_", "LLM_", "EMBED_", "REDIS_", "QDRANT_", "NEO4J_", "PYTHONPATH")
 _MARK = "LC_TEST_MARK"
 """Name of a variable that marks processes: like those of the locale, it is passed on to helpers and tools, too."""
 

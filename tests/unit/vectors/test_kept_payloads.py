@@ -2,8 +2,11 @@
 
 from collections.abc import Callable
 
-from pentad.shared.vectors.payload_cache import PayloadCache
-from pentad.shared.vectors.points import Payload
+import pytest
+
+from pentad.shared.errors import DamagedError
+from pentad.shared.vectors.payload_cache import DecodedPayloads, PayloadCache
+from pentad.shared.vectors.points import Payload, encode_payload
 from tests.support.point_maker import point
 
 
@@ -45,3 +48,22 @@ def test_the_oldest_go_first() -> None:
 def test_more_than_there_is_room_for_are_all_told() -> None:
     kept = PayloadCache(most=2)
     assert len(kept.of(list("abcdef"), reading([]))) == 6
+
+
+def test_a_payload_that_comes_again_as_it_was_is_the_same_and_another_is_read() -> None:
+    kept, before, after = DecodedPayloads(), point("a").payload, point("a", text="other").payload
+    first = kept.of("a", encode_payload(before))
+    assert first == before
+    assert kept.of("a", encode_payload(before)) is first
+    assert kept.of("a", encode_payload(after)) == after, "another process has written it meanwhile"
+    assert kept.of("a", encode_payload(before)) == before
+    with pytest.raises(DamagedError):
+        kept.of("a", {"tenant": "acme"})
+
+
+def test_decoded_payloads_are_not_kept_without_bound() -> None:
+    kept = DecodedPayloads(most=3)
+    first = {name: kept.of(name, encode_payload(point(name).payload)) for name in "abcd"}
+    assert [kept.of(name, encode_payload(point(name).payload)) is first[name] for name in "bcda"] == [True] * 3 + [
+        False
+    ]
