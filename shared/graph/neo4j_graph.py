@@ -181,7 +181,7 @@ class Neo4jGraph:
         await self._session.aclose()
 
     async def _nodes_of(self, asked: Sequence[tuple[Owner, Sequence[str]]]) -> list[list[dict[str, Any]]]:
-        """Return the properties of the nodes that each owner asks for and sees: a transaction costs more than a node."""
+        """Return the properties of the nodes that each owner asks for and sees. A transaction costs more than nodes."""
         wanted = [
             {"tenant": owner.tenant, "users": users_of(owner), "key": key_of(owner.tenant, identifier)}
             for owner, ids in asked
