@@ -94,6 +94,7 @@ class GroupedCalls(Generic[T, R]):
             await cancel_all([self._calling])
 
     async def _call_all(self) -> None:
+        taken: list[tuple[T, asyncio.Future[R]]] = []
         try:
             while self._waiting:
                 await asyncio.sleep(self._gather_s)  # others come too: at the least those of this turn of the loop
@@ -101,7 +102,7 @@ class GroupedCalls(Generic[T, R]):
                     await self._call_for(taken)
         finally:
             self._calling = None
-            for _, result in self._waiting:
+            for _, result in (*taken, *self._waiting):
                 result.cancel()
 
     def _next(self) -> list[tuple[T, "asyncio.Future[R]"]]:
@@ -124,8 +125,6 @@ class GroupedCalls(Generic[T, R]):
                 if not waits.done():
                     waits.set_result(result)
         except asyncio.CancelledError:
-            for _, waits in taken:
-                waits.cancel()
             raise
         except BaseException as error:
             if isinstance(error, self._refusal) and len(taken) > 1:

@@ -119,7 +119,8 @@ export class Session {
   #pass = null
   #cursor = "0" // from the oldest event that is kept
   #unsure = new Map()
-  #socket = null
+  #socket = null // once the gateway has greeted us
+  #opening = null
   #stopped = false
   #wake = () => {}
 
@@ -178,7 +179,7 @@ export class Session {
 
   stop() {
     this.#stopped = true
-    this.#socket?.close()
+    this.#opening?.close() // also one that is not greeted yet: it would bring its session to life again
     this.#wake()
   }
 
@@ -186,12 +187,13 @@ export class Session {
   #follow({ url, session_id, token }) {
     const query = new URLSearchParams({ session_id, after: this.#cursor })
     const socket = new this.#WebSocket(`${url.replace(/^http/, "ws")}/v1/ws?${query}`, ["pentad.v1", `bearer.${token}`])
+    this.#opening = socket
     let greeted = false
     let heard = true
     return new Promise((resolve) => {
       const end = (code, reason = "") => {
         clearInterval(watch)
-        if (this.#socket === socket) this.#socket = null
+        if (this.#opening === socket) this.#opening = this.#socket = null
         socket.onmessage = socket.onclose = null
         resolve({ code, reason, greeted })
       }
@@ -254,7 +256,8 @@ export function open(document, getToken, options = {}) {
       const node = nodes.get(key) ?? document.createElement("li")
       nodes.set(key, node)
       node.className = kind
-      node.textContent = state ? `${text} ${state}` : text // never HTML: what a model writes is text
+      const said = state ? `${text} ${state}` : text
+      if (node.textContent !== said) node.textContent = said // never HTML: what a model writes is text
       return node
     })
     if (shown.some((node, place) => list.children[place] !== node) || list.children.length > shown.length) {

@@ -123,6 +123,20 @@ test("it comes back with its cursor, with another token once that has ended, and
   assert.equal(states.at(-1), "closed")
 })
 
+test("stopped while it connects, it is closed and sends nothing", async () => {
+  const states = []
+  const session = sessionOf(["one"], [], states)
+  const arriving = nextSocket()
+  const running = session.run()
+  const socket = await arriving
+  session.send("too late")
+  session.stop()
+  socket.tell({ type: "session", cursor: "0-0" })
+  assert.deepEqual([socket.readyState, socket.sent], [3, []])
+  await running
+  assert.deepEqual(states, ["closed"])
+})
+
 test("what is refused for good is not tried again", async (t) => {
   const states = []
   const session = sessionOf(["one"], [], states)

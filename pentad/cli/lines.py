@@ -42,13 +42,15 @@ class PlainLines:
         self._out = out
         self._front: str | None = None
         """The speaker whose line is unfinished."""
-        self._waiting: dict[str, str] = {}
+        self._waiting: dict[str, list[str]] = {}
+        """Pieces of the other speakers' unfinished lines: joined once, for a model may write a long line letter by
+        letter."""
 
     def put(self, speaker: str, text: str, tag: Tag) -> None:
         """See ``Lines``."""
         whole, newline, rest = text.rpartition("\n")
         if newline:
-            self._whole(speaker, self._waiting.pop(speaker, "") + whole, tag())
+            self._whole(speaker, self._waited(speaker) + whole, tag())
         if rest:
             self._part(speaker, rest, tag())
         self._out.flush()
@@ -70,9 +72,12 @@ class PlainLines:
             self._out.write(text)
         elif self._front is None:
             self._front = speaker
-            self._out.write(tagged(self._waiting.pop(speaker, "") + text, tag))
+            self._out.write(tagged(self._waited(speaker) + text, tag))
         else:
-            self._waiting[speaker] = self._waiting.get(speaker, "") + text
+            self._waiting.setdefault(speaker, []).append(text)
+
+    def _waited(self, speaker: str) -> str:
+        return "".join(self._waiting.pop(speaker, ()))
 
 
 def tagged(text: str, tag: str) -> str:

@@ -97,8 +97,8 @@ class Screen:
         whole, newline, tail = (before + text).rpartition("\n")
         lines = tagged(whole, tag()).split("\n") if newline else []
         if len(tail) > _MAX_TAIL:
-            *rows, tail = wrapped(tail, self._columns())
-            lines += tagged("\n".join(rows), tag()).split("\n")
+            *rows, tail = wrapped(tail, self._columns())  # none where colours alone make one row that long
+            lines += [tagged(row, tag()) for row in rows]
         if tail:
             self._tails[speaker] = (tail, tag)
         self._above(lines)

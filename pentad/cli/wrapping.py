@@ -10,6 +10,8 @@ _HANGS = re.compile(r"(?: *(?:[•│] )*)(?:\d{1,3}[.)] )?")
 """The beginning of a line below whose end its further rows begin: indentation, and the mark of a list or a quote."""
 _TAB = "    "
 _WIDE = 2
+_MAX_MARKS = 1_000
+"""Characters without a column of their own in one row, as accents: however many come, the row ends some time."""
 _NEVER_FIRST = frozenset("，。、；：？！）」』”’》…)]},.;:?!%")
 """Characters with which no row begins."""
 
@@ -20,6 +22,8 @@ class _Row:
     def __init__(self, indent: int) -> None:
         self.parts = [" " * indent] if indent else []
         self.taken = self.indent = indent
+        self.marks = 0
+        """Characters that take no column."""
         self.cut: int | None = None
         """Number of parts before the place where the row may be cut."""
 
@@ -45,7 +49,10 @@ def wrapped(text: str, columns: int) -> list[str]:
             continue
         for character in piece:
             size = get_cwidth(character)
-            if row.taken + size > columns and not row.empty:
+            if row.marks == _MAX_MARKS:
+                row.cut = None
+                row = _next_row(row, rows, indent, colours, character)
+            elif row.taken + size > columns and not row.empty:
                 row = _next_row(row, rows, indent, colours, character)
             if character == " " and row.empty and rows:
                 continue  # the row was cut at this space
@@ -53,6 +60,7 @@ def wrapped(text: str, columns: int) -> list[str]:
                 row.cut = len(row.parts)
             row.parts.append(character)
             row.taken += size
+            row.marks += size == 0
             if character == " " or (size == _WIDE and character in _NEVER_FIRST):
                 row.cut = len(row.parts)
     return [*rows, "".join(row.parts)]

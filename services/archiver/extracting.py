@@ -119,11 +119,15 @@ class Extracting:
             return
         await self._extract(keys, record)
 
-    async def rebuild(self, keys: TaskKeys) -> None:
-        """Write a model's stored answer about this task again; nobody is asked."""
+    async def rebuild(self, keys: TaskKeys, *, with_earlier: bool = True) -> None:
+        """Write a model's stored answer about this task again; nobody is asked.
+
+        ``with_earlier``: the tasks whose nodes its edges need are written before it, if they are not yet.
+        """
         record = await self._records.read(keys.tenant, keys.task)
         if record is not None and record.extraction is not None and "problem" not in record.extraction:
-            await self._write_answer(keys, record, record.extraction)
+            answer = record.extraction if with_earlier else {**record.extraction, "after": ()}
+            await self._write_answer(keys, record, answer)
             await self._stay_erased(keys)
 
     async def _extract(self, keys: TaskKeys, record: TaskRecord) -> None:
@@ -335,7 +339,9 @@ class Extracting:
         for task in after:
             shard = shard_in(task, ANY_SHARD)
             if shard is not None:
-                await self.rebuild(TaskKeys(shard, keys.tenant, task))
+                # Its nodes are what is needed. An edge of it that has no end yet is written in its own turn: where an
+                # end is gone for good, as that of an erased task, tasks would be written 2, 4, 8 ... times otherwise.
+                await self.rebuild(TaskKeys(shard, keys.tenant, task), with_earlier=False)
         return [edge for edge in edges if await self._has_ends(edge)] if after else found
 
     async def _has_ends(self, edge: MemoryEdge) -> bool:

@@ -229,7 +229,7 @@ def _narrowest(tenant: str, users: Iterable[str | None]) -> Owner:
 
 
 def _share(number: Any) -> float:
-    return min(1.0, max(0.0, float(number))) if isinstance(number, int | float) and number == number else 0.5
+    return float(min(1, max(0, number))) if isinstance(number, int | float) and number == number else 0.5
 
 
 def _time(text: Any) -> int | None:

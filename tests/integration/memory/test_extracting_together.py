@@ -349,6 +349,44 @@ async def test_an_edge_to_a_task_that_was_not_written_yet_has_it_written_first(a
     assert (await archive.texts(), (await archive.graph.tally("acme")).edges) == (facts(FERRY, CAT), 1)
 
 
+async def test_tasks_whose_edges_lead_to_an_erased_one_are_written_again_once_for_each_that_names_them(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = [await archive.add(n, (f"My number {n} is lucky.", "ada")) for n in range(1, 9)]
+
+    def all_joined(request: dict[str, Any]) -> Reply:
+        shown = question_in(request)["segments"]
+        nodes = [
+            {"id": f"f{n}", "kind": "fact", "text": each["text"], "importance": 0.9, "segments": [n]}
+            for n, each in enumerate(shown, start=1)
+        ]
+        edges = [
+            {"from": f"f{n}", "to": f"f{to}", "type": "related_to", "weight": 0.5, "segments": [n]}
+            for n in range(2, len(shown) + 1)
+            for to in range(1, n)
+        ]
+        return say(json.dumps({"nodes": nodes, "edges": edges}))
+
+    async with model(all_joined) as (server, chat):
+        assert not any(await archive.extract(archive.archiver(chat), *tasks))
+        assert len(server.seen.chats) == 1
+    assert (await archive.graph.tally("acme")).edges == 7 * 8 / 2
+    await archive.records.remove("acme", tasks[0].task)
+    await archive.graph.forget_task("acme", tasks[0].task)
+    writes = 0
+    upsert = archive.graph.upsert_nodes
+
+    async def counted(nodes: Sequence[MemoryNode]) -> None:
+        nonlocal writes
+        writes += 1
+        await upsert(nodes)
+
+    monkeypatch.setattr(archive.graph, "upsert_nodes", counted)
+    await archive.archiver(None).rebuild(tasks[-1])
+    assert writes <= len(tasks)
+    assert (await archive.graph.tally("acme")).edges == 6 * 7 / 2
+
+
 async def test_who_stops_gives_up_the_call_that_nobody_waits_for(archive: Archive) -> None:
     tasks = [await archive.add(n, (text, "ada")) for n, text in enumerate((FERRY, CAT), start=1)]
     asked_about = asyncio.Event()

@@ -46,6 +46,11 @@ def edge(source: str, target: str, *segments: Any, **fields: Any) -> dict[str, A
     return {"from": source, "to": target, "type": "related_to", "weight": 0.5, "segments": list(segments), **fields}
 
 
+def test_a_share_beyond_every_number_is_the_whole_and_breaks_nothing() -> None:
+    found = taken({"nodes": [node(1, importance=10**400), node(4, id="b", importance=-(10**400))], "edges": []})
+    assert ([each.importance for each in found.nodes.values()], found.refused) == ([1.0], 1)
+
+
 def test_a_node_rests_on_the_segments_that_it_names() -> None:
     [made] = taken({"nodes": [node(1, 1, 2)], "edges": []}).nodes.values()
     assert (made.kind, made.text, made.owner, made.importance) == (

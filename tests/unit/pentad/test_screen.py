@@ -1,10 +1,17 @@
 """The chat's terminal: how a long line is cut into rows, and what is kept of what was typed."""
 
+import io
+import re
 from pathlib import Path
 
 import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.input import DummyInput
+from prompt_toolkit.output import DummyOutput
 
 from pentad.cli.history import ENTRIES, Kept
+from pentad.cli.screen import Screen
 from pentad.cli.wrapping import wrapped
 
 
@@ -50,6 +57,38 @@ def test_colours_take_no_columns_and_go_on_in_the_next_row_alone() -> None:
         f"{red}four five{end}",
     ]
     assert wrapped(f"{bold}{red}one two{end}", 4) == [f"{bold}{red}one{end}", f"{bold}{red}two{end}"]
+
+
+def test_a_row_ends_some_time_also_of_characters_that_take_no_column() -> None:
+    for text in ("a" + "\u0301" * 5_000, "\u200b" * 5_000, "a b" + "\u0301" * 5_000):
+        rows = wrapped(text, 80)
+        assert "".join(rows) == text
+        assert max(map(len, rows)) <= 1_003
+
+
+@pytest.mark.parametrize(
+    ("letters", "columns"),
+    [("x" * 600, 300), ("\u0301" * 3_000, 80), ("\u4e2d" * 3_000, 10)],
+    ids=["a wide window", "accents without end", "a narrow window"],
+)
+def test_a_line_that_comes_letter_by_letter_in_colour_makes_no_empty_rows_and_is_kept_only_in_part(
+    tmp_path: Path, letters: str, columns: int
+) -> None:
+    class Window(DummyOutput):
+        def get_size(self) -> Size:
+            return Size(rows=24, columns=columns)
+
+    out, longest = io.StringIO(), 0
+    with create_app_session(input=DummyInput(), output=Window()):
+        screen = Screen(out, "> ", tmp_path / "history", lambda: None)
+        for letter in letters:
+            screen.put("task", f"\x1b[1m{letter}\x1b[0m", str)
+            longest = max(longest, len(screen._tails["task"][0]))
+        screen.put("task", "\n", str)
+    shown = out.getvalue()
+    assert re.sub(r"\x1b\[\d+m|\n", "", shown) == letters
+    assert "" not in shown.removesuffix("\n").split("\n")
+    assert longest < 10 * 1_100
 
 
 @pytest.mark.parametrize("columns", [0, 1, 2, 3])

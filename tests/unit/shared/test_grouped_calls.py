@@ -127,6 +127,25 @@ async def test_closed_it_gives_up_the_call_and_all_that_wait() -> None:
     assert await calls.grouped.call(7) == 14, "it may be used again"
 
 
+async def test_closed_while_refused_items_are_tried_alone_it_gives_up_those_behind_too() -> None:
+    calls = Calls()
+    calls.gate.clear()
+    waiting = [asyncio.create_task(calls.grouped.call(n)) for n in (1, -2, 3)]
+    while not calls.under_way:
+        await asyncio.sleep(0)
+    calls.gate.set()  # for the call that is under way
+    calls.gate.clear()
+    while len(calls.made) < 2:
+        await asyncio.sleep(0)
+    await calls.grouped.aclose()
+    ended, hanging = await asyncio.wait(waiting, timeout=5)
+    for each in hanging:
+        each.cancel()
+    assert not hanging
+    assert all(each.cancelled() for each in ended)
+    assert calls.made == [[1, -2, 3], [1]]
+
+
 async def test_calls_of_one_key_go_together_and_wait_for_no_other_key() -> None:
     each = {"a": Calls(), "b": Calls()}
     each["a"].gate.clear()
