@@ -36,6 +36,9 @@ def app_for(url: str) -> Starlette:
 
     async def make_token(request: Request) -> Response:
         """Give a token for the visitor's own session. Where your users log in, take the user from the login."""
+        if request.headers.get("sec-fetch-site", "same-origin") != "same-origin":  # browsers say it, pages cannot
+            # Browsers withhold the cookie from it, so the answer would make the visitor somebody else.
+            return PlainTextResponse("another site asks for a token: ask from this server's own page", 403)
         known = request.cookies.get("visitor", "")
         visitor = known if VISITOR.fullmatch(known) else token_hex(16)
         session = agent.session(f"web-{visitor}", user_id=f"visitor-{visitor}")

@@ -95,6 +95,10 @@ async def test_the_server_gives_a_page_what_it_loads_and_a_token_of_its_visitor(
         async with httpx2.AsyncClient(base_url=site, verify=NO_TLS, trust_env=False) as other:
             stranger = await other.post("/token", headers={"Cookie": "visitor=../acme"})
         assert stranger.json()["session_id"] != first["session_id"]
+        for site_of_form in ("cross-site", "same-site"):
+            lured = await http.post("/token", headers={"Sec-Fetch-Site": site_of_form})
+            assert (lured.status_code, "set-cookie" in lured.headers) == (403, False), "it would lose its session"
+        assert (await http.post("/token", headers={"Sec-Fetch-Site": "same-origin"})).status_code == 200
         assert not any("ka" in text.split('"') for text in (html.text, module.text, json.dumps(first)))
 
         async with opened(
