@@ -21,6 +21,19 @@ def record_of(folder: Path, task_id: str) -> Any:
     return json.loads(record.read_bytes())
 
 
+async def memory_answers(agent: pentad.Agent) -> None:
+    """Wait until the memory is open: on a busy machine that takes longer than a first call waits for it."""
+
+    async def answers() -> bool:
+        try:
+            await agent.management.add_node("concept", "Patience", user_id="bob")
+        except pentad.GatewayUnreachable:
+            return False
+        return True
+
+    await wait_until("the memory to be open", answers)
+
+
 async def test_what_was_said_is_found_and_opened_as_in_the_documents(tmp_path: Path) -> None:
     async with system(tmp_path, pentad_grace_s=1) as (agent, script, _):
         ada = agent.session("seeds", user_id="ada")
@@ -80,6 +93,7 @@ async def test_what_was_said_is_found_and_opened_as_in_the_documents(tmp_path: P
 async def test_what_is_known_is_kept_and_walked_as_in_the_documents(tmp_path: Path) -> None:
     async with system(tmp_path) as (agent, _, _):
         manage, inspect = agent.management, agent.inspection
+        await memory_answers(agent)
         with shown("`KnowledgeNode` `concept fact procedure question answer`"):
             kinds = ("concept", "fact", "procedure", "question", "answer")
             made = [await manage.add_node(kind, f"A {kind} about tides", user_id="ada") for kind in kinds]
