@@ -12,6 +12,8 @@ if [ -f "$ENV_FILE" ]; then
   set +a
 fi
 : "${REDIS_URL:?set REDIS_URL in $ENV_FILE to the address of your Redis, as redis://:PASSWORD@127.0.0.1:6379/0}"
+command=$PENTAD
+unset PENTAD # no setting of the services
 umask 077
 mkdir -p "$LOGS" "$RUN"
 
@@ -21,7 +23,7 @@ keep() {
   shift
   trap 'stopping=1; [ -z "$child" ] || kill -TERM "$child" 2>/dev/null || :' TERM
   while [ -z "$stopping" ]; do
-    "$PENTAD" serve "$@" >>"$LOGS/$name.log" 2>&1 &
+    "$command" serve "$@" >>"$LOGS/$name.log" 2>&1 &
     child=$!
     echo "$child" >"$RUN/$name.pid"
     while kill -0 "$child" 2>/dev/null; do # a signal ends a wait early

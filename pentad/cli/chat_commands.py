@@ -19,7 +19,7 @@ TASKS_SHOWN = 50
 TURNS_SHOWN = 6
 """Messages of before that a conversation which is come back to shows."""
 HELP = (
-    "what you say goes to the task that it belongs to, or begins one; while the agent works it joins its work",
+    "what you say goes to the task that it belongs to, also while that works, or begins another one",
     "/tasks            the tasks of this conversation, with their numbers",
     "/task NUMBER TEXT say something to this task; /task new TEXT: to a new one",
     "/cancel NUMBER    stop this task",

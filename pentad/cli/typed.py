@@ -52,7 +52,7 @@ class TypedChat:
             self._screen.note(
                 self._style.dim(
                     f"session {session}: come back with `pentad chat --session {quote(session)}`\n"
-                    "what you say while the agent works joins its work; /help says more, Ctrl-C stops, Ctrl-D leaves"
+                    "what you say while the agent works goes to its task; /help says more, Ctrl-C stops, Ctrl-D leaves"
                 )
             )
             async with self._screen:

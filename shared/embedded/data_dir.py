@@ -89,7 +89,7 @@ class DataDirLock:
             return f"{self._path} cannot be locked ({error}): PENTAD_DATA_DIR must be on a local disk"
         pid = self._path.read_text() or "unknown"
         folder = self._path.parent
-        advice = "stop it, or choose another with --data-dir or PENTAD_DATA_DIR"
+        advice = "stop it, talk to it as a client, or choose another with --data-dir or PENTAD_DATA_DIR"
         return f"process {pid} already runs on the data directory {folder}: {advice}"
 
     def __enter__(self) -> "DataDirLock":
