@@ -6,6 +6,7 @@ from pydantic import Field, StringConstraints, TypeAdapter, field_validator, mod
 from pydantic_core import to_json
 
 from pentad.contracts.envelope import Budget, Contract, Envelope, due_of
+from pentad.contracts.graph_nodes import MAX_FIRST_STATE
 from pentad.contracts.ids import DEFAULT_TENANT, ExternalId, Identifier, Timestamp
 from pentad.contracts.instructions import MAX_SCHEMA
 from pentad.contracts.tools import Effect
@@ -42,6 +43,15 @@ class InboundMessage(Contract):
     """JSON schema of the answer, in place of that of the instruction. The message begins a task of its own, which
     answers with one JSON value that fits."""
     traceparent: str | None = Field(default=None, max_length=256)
+    state: dict[str, Any] | None = None
+    """Initial state of a graph's run; only a message whose task runs a graph has one."""
+
+    @field_validator("state")
+    @classmethod
+    def _is_small(cls, state: dict[str, Any] | None) -> dict[str, Any] | None:
+        if state is not None and len(to_json(state)) > MAX_FIRST_STATE:
+            raise ValueError(f"it has more than {MAX_FIRST_STATE:,} bytes as JSON: send a reference")
+        return state
 
     @field_validator("metadata")
     @classmethod

@@ -64,6 +64,11 @@ class Envelope(Contract):
     deadline: Timestamp | None = None
     budget: Budget | None = None
     """The rest of the turn's budget."""
+    parent_task_id: str | None = None
+    """Task that has started ``task_id``; absent for a task that a message has begun."""
+    node: str | None = None
+    """Key of a node of a graph: of the task's own that begins or ends, else of the parent's that has started the
+    task."""
 
     @property
     def due(self) -> int:

@@ -232,6 +232,27 @@ class TaskEnd(ClientEvent):
     usage: TaskUsage = TaskUsage()
 
 
+class NodeStart(ClientEvent):
+    """A task that runs a graph has come to a node, which ``node`` names."""
+
+    type: Literal["node_start"] = "node_start"
+    step: int
+    """First step of the task that belongs to the node."""
+
+
+class NodeEnd(ClientEvent):
+    """A task that runs a graph has left a node, which ``node`` names."""
+
+    type: Literal["node_end"] = "node_end"
+    step: int
+    """Last step of the task when the node ended."""
+    duration_ms: int
+    next: str | None = None
+    """Key of the node that follows; absent: the run ends."""
+    error: str | None = None
+    """Reason why the node failed; absent: it has not."""
+
+
 class Snapshot(ClientEvent):
     """The state of a session, from which a client continues when its cursor is too old."""
 
@@ -264,6 +285,8 @@ SessionEvent = Annotated[
     | ToolResultEvent
     | ApprovalRequest
     | TaskStatusEvent
+    | NodeStart
+    | NodeEnd
     | TaskEnd
     | Snapshot
     | ErrorEvent,

@@ -18,14 +18,16 @@ PLACEHOLDERS = ("goal", "session_id", "started_at", "tenant_id", "user_id")
 """Names that a system prompt may contain as ``{{NAME}}``: their values never change during a task."""
 _VARIABLE = "metadata."
 """Begins a placeholder for a value of a message's metadata: ``{{metadata.NAME}}``."""
-_NAME = r"[a-z_]+|metadata\.[A-Za-z0-9_.-]{1,64}"
+_STATE = "state."
+"""Begins a placeholder for a value of the state of a graph's run: ``{{state.PATH}}``."""
+_NAME = r"[a-z_]+|metadata\.[A-Za-z0-9_.-]{1,64}|state(?:\.[A-Za-z0-9_-]{1,64}){1,8}"
 _PLACEHOLDER = re.compile(rf"\{{\{{(\{{\{{ *(?:{_NAME}) *\}}\}})\}}\}}|\{{\{{ *({_NAME}) *\}}\}}")
 """Pattern of a placeholder. The first group is one with doubled braces, which stands for itself; other braces are
 text."""
 DIRECT_CALL = "direct_call"
 """Name of the instruction whose tasks make one tool call and ask no model: calls outside a conversation."""
 MAX_VARIABLES = 16
-"""Values of metadata that a system prompt may name."""
+"""Values of metadata, and places of a state, that a system prompt may name."""
 MAX_SCHEMA = 32_768
 """Bytes that the JSON schema of an output may have."""
 MAX_ANSWER_TOKENS = 10_000_000
@@ -41,8 +43,8 @@ class Instruction(Contract):
     """Purpose of the instruction, for people and for programs that choose among several."""
     system_prompt: str = Field(min_length=1, max_length=65_536)
     """The system prompt. ``{{goal}}``, ``{{user_id}}`` and the other placeholders stand for the task's values;
-    ``{{metadata.NAME}}`` stands for a value of the message's metadata, quoted; ``{{{{item}}}}`` stands for the text
-    ``{{item}}``."""
+    ``{{metadata.NAME}}`` stands for a value of the message's metadata, quoted, and ``{{state.PATH}}`` in a node of a
+    graph for a value of the run's state, quoted; ``{{{{item}}}}`` stands for the text ``{{item}}``."""
     tools: list[ToolName] | None = Field(default=None, max_length=256)
     """Names of the tools that the model may call; absent: all tools; empty: none."""
     model: Identifier | None = None
@@ -74,11 +76,14 @@ class Instruction(Contract):
     def _is_whole(self) -> Self:
         if len(self.variables) > MAX_VARIABLES:
             raise ValueError(f"system_prompt names more than {MAX_VARIABLES} values of metadata")
-        unknown = sorted(name for name in self.placeholders.difference(PLACEHOLDERS) if not name.startswith(_VARIABLE))
+        if len(self.state_paths) > MAX_VARIABLES:
+            raise ValueError(f"system_prompt names more than {MAX_VARIABLES} places of the state")
+        named = self.placeholders.difference(PLACEHOLDERS)
+        unknown = sorted(name for name in named if not name.startswith((_VARIABLE, _STATE)))
         if unknown:
             name = f"{{{{{unknown[0]}}}}}"
             raise ValueError(
-                f"system_prompt names {name}; there are only: {', '.join(PLACEHOLDERS)}, metadata.NAME; "
+                f"system_prompt names {name}; there are only: {', '.join(PLACEHOLDERS)}, metadata.NAME, state.PATH; "
                 f"where the model is to read {name} as text, write {{{{{name}}}}}"
             )
         if (self.output == "json") != (self.output_schema is not None):
@@ -102,6 +107,11 @@ class Instruction(Contract):
     def variables(self) -> frozenset[str]:
         """Names of the values of metadata in the system prompt, as the metadata has them."""
         return frozenset(name.removeprefix(_VARIABLE) for name in self.placeholders if name.startswith(_VARIABLE))
+
+    @property
+    def state_paths(self) -> frozenset[str]:
+        """Places of the state of a graph's run in the system prompt, each as ``state.PATH``."""
+        return frozenset(name for name in self.placeholders if name.startswith(_STATE))
 
     def filled(self, values: Mapping[str, str]) -> str:
         """Return the system prompt with the placeholders replaced by ``values``; doubled braces become single ones."""

@@ -270,6 +270,10 @@ class Task(Contract):
     """Time at which the last user message came to the task, also one that was moved away since."""
     waiting_for_tools: list[str] | None = None
     """Names of the tools of the open calls in ``waiting_for``, one for each; None where it names no calls."""
+    parent_task_id: str | None = None
+    """Task that has started this one; absent for a task that a message has begun."""
+    node: str | None = None
+    """Key of the node that the task's graph has come to; absent for a task that runs no graph, or has ended."""
 
 
 class UnreadableTask(Task):

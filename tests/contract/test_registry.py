@@ -38,22 +38,24 @@ EVENT_FIELDS = {
     "tool_result": "tool_call_id tool result error duration_ms ref",
     "approval_request": "tool_call_id tool args effect",
     "task_status": "status reason",
+    "node_start": "step",
+    "node_end": "step duration_ms next error",
     "task_end": "status reason detail queues finish_reason steps usage",
     "snapshot": "tasks messages",
     "error": "code message message_id retry_after",
 }
 """The promise to clients: the fields of each event beside ``session_id task_id at``."""
-ENVELOPE = "event_id type version tenant_id correlation_id causation_id traceparent deadline budget"
+ENVELOPE = "event_id type version tenant_id correlation_id causation_id traceparent deadline budget parent_task_id node"
 CODES = (
     "bad_message unknown_task not_allowed busy budget_exceeded deadline_exceeded model_error tool_error step_limit "
     "cursor_expired internal"
 )
 INBOUND_FIELDS = (
-    "content session_id message_id task_id user_id tenant_id instruction metadata deadline budget output_schema"
+    "content session_id message_id task_id user_id tenant_id instruction metadata deadline budget output_schema state"
 )
 TASK_FIELDS = (
     "task_id session_id user_id status goal instruction created_at updated_at steps usage waiting_for archived_at "
-    "reason detail completed_at last_user_message_at waiting_for_tools"
+    "reason detail completed_at last_user_message_at waiting_for_tools parent_task_id node"
 )
 STATES = "pending active waiting stale completed failed cancelled"
 WORK = [stream for stream in STREAMS.values() if stream.retention == "consumed"]
