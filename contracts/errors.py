@@ -15,5 +15,6 @@ class ErrorCode(StrEnum):
     MODEL_ERROR = "model_error"
     TOOL_ERROR = "tool_error"
     STEP_LIMIT = "step_limit"
+    GRAPH_ERROR = "graph_error"
     CURSOR_EXPIRED = "cursor_expired"
     INTERNAL = "internal"

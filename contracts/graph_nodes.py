@@ -20,6 +20,8 @@ Reducer = Literal["replace", "append", "merge", "sum"]
 are joined, and any other value is added to the list. ``merge``: the fields of an object replace those of the same name.
 ``sum``: numbers are added."""
 Comparison = Literal["==", "!=", "<", "<=", ">", ">=", "in", "contains", "exists"]
+MAX_STATE = 262_144
+"""Bytes that the state of a run may have as JSON."""
 MAX_FIRST_STATE = 65_536
 """Bytes that the state of a message may have as JSON."""
 MAX_ITEMS = 1_000

@@ -21,8 +21,6 @@ MAX_NODES = 200
 MAX_EDGES = 1_000
 MAX_GRAPH = 262_144
 """Bytes that a graph may have as JSON."""
-MAX_STATE = 262_144
-"""Bytes that the state of a run may have as JSON."""
 MAX_DEPTH = 8
 """Levels of tasks below each other: a graph in a branch of a graph, and so on."""
 

@@ -112,6 +112,11 @@ def tool_call_id(shard: int, unique: str) -> str:
     return f"call-{shard}-{unique}"
 
 
+def child_task_id(tool_call_id: str) -> str:
+    """Return the id of the task that a call starts: it has the shard and the random part of the call's id."""
+    return f"task-{tool_call_id.removeprefix('call-')}"
+
+
 def is_tool_call_id(text: str) -> bool:
     """Return whether a text is an id that `tool_call_id` has made."""
     return text.startswith("call-")

@@ -54,10 +54,11 @@ class TranscriptMeta(Contract):
     memory_session: str | None = None
     """Session that owns the memories of this turn: set on a message without a user, unless the whole tenant shares
     them."""
-    origin: Literal["repair", "context", "recalled", "call"] | None = None
+    origin: Literal["repair", "context", "recalled", "call", "node"] | None = None
     """Origin of a message that nobody sent to this task: ``repair`` asks again for an answer that did not fit,
     ``context`` was said in the session before the task began, ``recalled`` quotes memories, ``call`` belongs to a
-    tool call outside a conversation. No such message is remembered again."""
+    tool call outside a conversation, ``node`` is what the run of a graph asks its models. No such message is remembered
+    again."""
     task_id: str | None = None
     """Id of the task to which a message of origin ``context`` was sent."""
     deadline: Timestamp | None = None
@@ -88,6 +89,49 @@ class Exclusion(Contract):
     to_task_id: str
 
 
+NodeEntryKind = Literal["begin", "done", "decided", "retry", "started", "joined", "end", "failed"]
+
+
+class NodeEntry(Contract):
+    """An entry of the transcript of a task that runs a graph: it says how the run has gone on.
+
+    All that is known of a run follows from its entries. Prompts leave them out, and the entries at ``positions``.
+
+    ``begin``: the run begins at ``node``, or goes on there after a failure. ``done``: the node's own work is done, and
+    conditions of its edges are still open. ``decided``: conditions were judged or checked. ``retry``: an attempt at the
+    node has failed, and it is tried again. ``started``: a task was started for the node. ``joined``: that task has
+    ended. ``end``: the run has left the node. ``failed``: the node has failed, and the run with it.
+    """
+
+    role: Literal["node"] = "node"
+    kind: NodeEntryKind
+    node: str
+    at: int
+    """Time in milliseconds since the epoch."""
+    next: str | None = None
+    """Key of the node that follows an ``end``; None: the run has come to its end."""
+    state: dict[str, Any] | None = None
+    """Initial state at a ``begin``."""
+    writes: list[tuple[str, Any]] = Field(default_factory=list)
+    """Keys and values that were written to the state."""
+    holds: dict[int, bool] = Field(default_factory=dict)
+    """Outcomes of the conditions that were ``decided``, by the numbers of the node's edges."""
+    error: str | None = None
+    positions: list[int] = Field(default_factory=list)
+    """Positions of the question to the model that has ``decided``, and of its answer."""
+    call: str | None = None
+    """Id of the call that a ``started`` or ``joined`` task answers."""
+    task_id: str | None = None
+    index: int = 0
+    """Number of the branch or item that was ``started`` or ``joined``, from 0 on."""
+    name: str | None = None
+    """Key of the branch or of the item's node, or name of the graph, that was ``started``."""
+    text: str | None = None
+    """Text with which a node is ``done`` or a task has ``joined``; None for a task whose value it is."""
+    value: Any = None
+    """Value of a task that has ``joined``."""
+
+
 class Manifest(Contract):
     """The exact parts of a step's prompt, so that the prompt can be rebuilt, replayed and compared.
 
@@ -99,6 +143,8 @@ class Manifest(Contract):
     instruction: str
     instruction_version: str | None = None
     """Version of the instruction, whose content is kept under ``instruction:VERSION``."""
+    graph_version: str | None = None
+    """Version of the graph that the task runs, whose content is kept under ``graph:VERSION``; absent: it runs none."""
     tools: str
     """Digest of the schemas of the offered tools."""
     model: str
@@ -113,6 +159,8 @@ class Manifest(Contract):
     """Day at the end of the system prompt; absent for steps of versions whose prompts had none."""
     variables: dict[str, str] | None = None
     """Values of metadata that the system prompt had, by their names; absent: it names none, or none was given."""
+    state: dict[str, str] | None = None
+    """Values of the state of a graph's run that the system prompt had, by their places; absent: it names none."""
     walk: RecallWalk | None = None
     """Walk through the graph while recalling; absent if there was none and no model was asked for one."""
     tool_choice: Literal["none"] | None = None

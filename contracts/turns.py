@@ -17,6 +17,8 @@ from pentad.contracts.events import (
 )
 
 Outcome = Literal["completed", "failed", "cancelled", "waiting", "rejected", "error"]
+ASKED = "question"
+"""The reason of a task that waits for the answer to its question."""
 _SETTLED = frozenset({"completed", "failed", "cancelled", "waiting"})
 
 
@@ -65,7 +67,7 @@ class TurnTracker:
         if isinstance(event, MessageRouted | MessageMoved | ControlResult) and event.message_id == self.message_id:
             return True
         if self.task_id is not None:
-            return event.task_id == self.task_id
+            return event.task_id == self.task_id or self._is_of_child(event)
         return event.correlation_id == self.message_id
 
     def after(self, event: SessionEvent) -> "TurnTracker":
@@ -85,7 +87,21 @@ class TurnTracker:
                 return self.ended("completed", event.content)
             case ErrorEvent() if event.message_id == self.message_id:
                 return self.ended("error", f"{event.code}: {event.message}")
+        if self._is_of_child(event) and event.task_id != self.task_id:
+            return self._after_child_event(event)
         return self._with_task(event.task_id)._after_task_event(event)
+
+    def _is_of_child(self, event: SessionEvent) -> bool:
+        """Return whether an event is of a task that the turn's task has started, or one of those."""
+        return event.parent_task_id is not None and event.correlation_id == self.message_id != ""
+
+    def _after_child_event(self, event: SessionEvent) -> "TurnTracker":
+        """Return the state after an event of a started task: its question to the person ends the turn, its end does
+        not.
+        """
+        if isinstance(event, TaskStatusEvent) and event.status == "waiting" and event.reason == ASKED:
+            return self.ended("waiting", event.reason)
+        return self
 
     def ended(self, outcome: Outcome, reason: str = "", detail: str | None = None) -> "TurnTracker":
         """Return this turn, ended."""
@@ -108,6 +124,8 @@ class TurnTracker:
         return replace(self, routed=True, task_id=event.task_id)
 
     def _after_task_event(self, event: SessionEvent) -> "TurnTracker":
+        if isinstance(event, TaskEnd) and event.parent_task_id is not None:
+            return replace(self, task_id=event.parent_task_id)  # the answer is that of the task which has started it
         if isinstance(event, TaskEnd):
             anothers = event.queues and self.message_id not in ("", event.correlation_id)
             return self if anothers else self.ended(event.status, event.reason, event.detail)

@@ -113,7 +113,7 @@ class MessageRouter:
             named=named,
             archived=archived,
             damaged=damaged,
-            instructions=await self._book.known(message.instruction),
+            runnables=await self._book.runnables(message.instruction),
             wrong_output=_problem_of(message.output_schema),
             now=now,
             grace_ms=self._grace_ms,
@@ -172,7 +172,7 @@ class MessageRouter:
         if route.task is None:
             context = await self._context(keys, incoming.message, route)
             task = TaskKeys(keys.shard, keys.tenant, task_id(keys.shard, random_hex(20)))
-            writer.new(task, route, view.instructions[route.instruction])
+            writer.new(task, route, view.runnables[route.instruction])
         else:
             task = TaskKeys(keys.shard, keys.tenant, route.task.task_id)
             if route.action is not None:

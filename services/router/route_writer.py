@@ -6,7 +6,8 @@ from typing import Any
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.envelope import Contract
 from pentad.contracts.errors import ErrorCode
-from pentad.contracts.events import ControlResult, ErrorEvent, MessageRouted, TaskStart
+from pentad.contracts.events import ControlResult, ErrorEvent, MessageRouted, NodeStart, TaskStart
+from pentad.contracts.graphs import GraphSpec
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.instructions import Instruction
 from pentad.services.router.domain.control_words import control_answer
@@ -80,12 +81,14 @@ class RouteWriter:
         if route.error is not None:
             self.error(route.error, route.reason)
 
-    def new(self, task: TaskKeys, route: Route, instruction: Instruction) -> None:
-        """Begin a task, which keeps this version of its instruction."""
+    def new(self, task: TaskKeys, route: Route, runnable: Instruction | GraphSpec) -> None:
+        """Begin a task, which keeps this version of its instruction or graph."""
         session, message, ttl_s = self._keys.session, self._message, self._ttl_s
-        opening.begin(self._commit, task, session, message, route.instruction, ttl_s, instruction)
+        opening.begin(self._commit, task, session, message, route.instruction, ttl_s, runnable)
         self._routed(task.task, route)
         self._start(task, opening.goal_of(message.content))
+        if isinstance(runnable, GraphSpec):
+            self._emit(NodeStart, task.task, node=runnable.entry, step=1)
 
     def existing(self, task: TaskKeys, header: TaskHeader, route: Route) -> None:
         """Append the message to a live task, or open an ended task again."""
@@ -94,6 +97,10 @@ class RouteWriter:
         if route.decision == "reopen":
             opening.reopen(self._commit, task)
             self._start(task, header.goal)
+            if header.graph:
+                node = header.node or header.entry
+                self._commit.set(task.header, node=node)
+                self._emit(NodeStart, task.task, node=node, step=header.step + 1)
 
     def _start(self, task: TaskKeys, goal: str) -> None:
         self._commit.tallies.count(metrics.tasks.labels("active"))

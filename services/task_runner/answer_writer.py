@@ -10,7 +10,8 @@ from pydantic_core import to_json
 from pentad.contracts.dates import LocalDate
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import INTERRUPTED, MessageEvent, TaskStatusEvent, message_ref
-from pentad.contracts.records import Manifest, StepRecord
+from pentad.contracts.records import Manifest, NodeEntry, StepRecord
+from pentad.contracts.turns import ASKED
 from pentad.services.task_runner.delta_writer import DeltaWriter
 from pentad.services.task_runner.domain.after_answer import (
     AskAgain,
@@ -22,16 +23,18 @@ from pentad.services.task_runner.domain.after_answer import (
     Next,
     Rules,
 )
+from pentad.services.task_runner.domain.graph_run import GraphRun
 from pentad.services.task_runner.domain.own_tools import joined
 from pentad.services.task_runner.domain.plan import EndMode
-from pentad.services.task_runner.domain.strategy import Strategy
+from pentad.services.task_runner.domain.strategy import FailRun, GoOn, Strategy
+from pentad.services.task_runner.graph_writer import go_on, write_entries
 from pentad.services.task_runner.instructions import Chosen
 from pentad.services.task_runner.prompt import Toolbox, assistant, user
 from pentad.services.task_runner.step import Step
 from pentad.services.task_runner.step_writer import StepWriter
 from pentad.services.task_runner.tool_calls import RequestedCall, request_calls
 from pentad.shared import metrics
-from pentad.shared.actors.headers import ASKED, TaskHeader
+from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.opening import keep_instruction
 from pentad.shared.actors.session_header import answer_field, excerpt
 from pentad.shared.actors.step_prompt import chain, tools_kept_under
@@ -40,6 +43,8 @@ from pentad.shared.immutable import immutable
 from pentad.shared.memory.task_recall import Recall
 from pentad.shared.models.ports import ModelAnswer
 
+Following = Next | GoOn | FailRun
+"""Effects of an answer that are written together with it."""
 MESSAGE_LIMIT = 1024 * 1024
 """Bytes of a step's text that an event carries; the rest is kept by reference."""
 ERROR_LIMIT = 16 * 1024
@@ -68,6 +73,14 @@ class Asked:
     """Values of metadata in the system message."""
     recall: Recall | None = None
     """Result of the initial recall, where this is the task's first question."""
+    state: Mapping[str, str] = field(default_factory=dict)
+    """Values of the state of a graph's run in the system message."""
+    question_at: int | None = None
+    """Position in the transcript of the question about conditions, which this step puts to its model; None: none."""
+    run: GraphRun = GraphRun()
+    """Run of the task's graph, if it runs one."""
+    limit_at: int = 0
+    """When the time of the graph's node is over, in ms; 0 for no limit."""
 
 
 @immutable
@@ -104,15 +117,23 @@ def rules_of(asked: Asked, writer: StepWriter, max_calls: int) -> Rules:
 
 
 def write_answer(
-    writer: StepWriter, answer: ModelAnswer, following: Next, asked: Asked, *, redriven: bool = False
+    writer: StepWriter,
+    answer: ModelAnswer,
+    following: Following,
+    asked: Asked,
+    entries: Sequence[NodeEntry] = (),
+    *,
+    redriven: bool = False,
 ) -> Sequence[RequestedCall]:
     """Write the whole step; return the calls that it asks for.
 
-    ``redriven``: a person asks for the step, not the model, so it does not count as a step of the turn.
+    ``entries``: about the run of a graph. ``redriven``: a person asks for the step, not the model, so it does not count
+    as a step of the turn.
     """
     writer.read_clock()
     writer.spend(answer.usage, answer.finish_reason, steps=1, of_turn=not redriven)
-    text = following.text if isinstance(following, Complete | CutShort | CallFailed) else answer.text
+    judges = asked.question_at is not None
+    text = following.text if isinstance(following, Complete | CutShort | CallFailed) and not judges else answer.text
     question = following.question if isinstance(following, CallTools) else ""
     shown = joined(text if _is_shown(following, asked) else "", question)
     _show(writer, answer, following, asked, shown)
@@ -120,7 +141,11 @@ def write_answer(
     covers = [*asked.before[writer.task.covered :], *writer.added]
     manifest = _manifest(writer.task, answer, asked, covers)
     calls = request_calls(writer, following.calls, asked.step) if isinstance(following, CallTools) else []
-    _append_answer(writer, answer, text, calls, asked, cut=isinstance(following, CutShort))
+    says_nothing = writer.task.graph and (not text or (told_before(following) and not judges))
+    if calls or not says_nothing:
+        _append_answer(writer, answer, text, calls, asked, cut=isinstance(following, CutShort))
+    judged = () if asked.question_at is None else (asked.question_at, len(asked.before) + len(writer.added) - 1)
+    write_entries(writer, asked.run, entries, judged)
     _keep_record(writer, answer, asked, manifest)
     fields: dict[str, Any] = {"step": asked.step, "attempt": 0, "fails": 0, "retry_since": 0, "status": "active"}
     fields |= {"digest": manifest.digest, "covered": manifest.messages[1]}
@@ -132,13 +157,14 @@ def write_answer(
     elif isinstance(following, CutShort):
         fields |= {"unanswered": 1}
         _go_on(writer, following)
-    _open_calls(writer, calls, fields)
+    _open_calls(writer, calls, fields, asked.limit_at)
     FOLLOWS[type(following)](writer, following)
     return calls
 
 
 def complete(writer: StepWriter, text: str, reason: str, mode: EndMode) -> None:
     """Complete the task with this text, unless a message has come meanwhile."""
+    writer.answer = text
     _say(writer, text)  # also when a message overtakes the end: it was said
     writer.commit.finish()
     writer.end("completed", mode, reason)
@@ -160,7 +186,7 @@ def _manifest(task: TaskHeader, answer: ModelAnswer, asked: Asked, since: Sequen
     toolbox, recall = asked.toolbox, asked.recall
     return Manifest(
         messages=(0, task.covered + len(since)),
-        instruction=task.instruction,
+        instruction=asked.chosen.instruction.name if task.graph else task.instruction,
         instruction_version=asked.chosen.version,
         tools=toolbox.digest,
         model=answer.model,
@@ -170,22 +196,35 @@ def _manifest(task: TaskHeader, answer: ModelAnswer, asked: Asked, since: Sequen
         walk=recall.walk if recall is not None else None,
         today=asked.today,
         variables=dict(asked.variables) or None,
+        state=dict(asked.state) or None,
+        graph_version=task.graph or None,
         tool_choice=None if asked.may_call or toolbox.json is None else "none",
         told_schema=asked.told_schema or None,
         digest=chain(task.digest, since, asked.system, toolbox.digest, answer.model),
     )
 
 
-def _is_shown(following: Next, asked: Asked) -> bool:
+def _is_shown(following: Following, asked: Asked) -> bool:
     """Whether the text may be shown: of an answer that must be JSON, only the value that fits is. The failure of a tool
     is told by an error.
     """
+    if asked.question_at is not None and not isinstance(following, Complete):
+        return False
+    if isinstance(following, GoOn):
+        return bool(following.text)
     return isinstance(following, Complete) or (asked.chosen.output is None and not isinstance(following, CallFailed))
 
 
-def _show(writer: StepWriter, answer: ModelAnswer, following: Next, asked: Asked, told: str) -> None:
+def told_before(following: Following) -> bool:
+    """Whether clients were told the text of the answer by an earlier step."""
+    return isinstance(following, Complete) and following.told
+
+
+def _show(writer: StepWriter, answer: ModelAnswer, following: Following, asked: Asked, told: str) -> None:
     """Tell clients the text. The summary of a call that ends the task is told with the end."""
     ends = isinstance(following, CallTools) and following.completes
+    if told_before(following):
+        return
     if isinstance(following, Complete) or (told and not ends):
         by = {"model": answer.model, "model_id": answer.model_id or None, "finish_reason": answer.finish_reason}
         tell(writer, asked.step, writer.attempt, told, by)
@@ -196,6 +235,8 @@ def _append_answer(
 ) -> None:
     said = assistant(text, [(call.id, call.tool, call.arguments) for call in calls], answer.thoughts)
     meta: dict[str, Any] = {"model": answer.model, "model_id": answer.model_id or None}
+    if asked.question_at is not None:
+        meta["origin"] = "node"
     if cut:
         meta["finish_reason"] = INTERRUPTED
     writer.append(said, step=asked.step, attempt=writer.attempt, **meta)
@@ -224,8 +265,9 @@ def _keep_materials(writer: StepWriter, asked: Asked) -> None:
         keep_instruction(writer.commit, writer.keys, chosen.instruction)
 
 
-def _open_calls(writer: StepWriter, calls: Sequence[RequestedCall], fields: dict[str, Any]) -> None:
+def _open_calls(writer: StepWriter, calls: Sequence[RequestedCall], fields: dict[str, Any], limit_at: int) -> None:
     """The task's header after this step, and the time limit of its calls."""
+    writer.leave_wait()
     usage = writer.usage
     fields |= {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "usd": usage.usd}
     fields |= {"open": to_json([call.kept for call in calls]) if calls else b""}
@@ -236,8 +278,12 @@ def _open_calls(writer: StepWriter, calls: Sequence[RequestedCall], fields: dict
         writer.commit.stamp(writer.keys.header, "asked_at")
         writer.commit.timer(writer.keys, "timeout", writer.limits.step_timeout_ms)
         writer.watch_calls()
+        if limit_at:
+            writer.limit_calls(limit_at)
     else:
         writer.commit.untimer(writer.keys, "timeout", "retry")
+        if writer.task.limit_at:
+            writer.commit.untimer(writer.keys, "limit")
         if writer.limits.stale_while_calling:
             writer.commit.untimer(writer.keys, "stale")
     writer.set_header(**fields)
@@ -245,6 +291,8 @@ def _open_calls(writer: StepWriter, calls: Sequence[RequestedCall], fields: dict
 
 def _say(writer: StepWriter, text: str) -> None:
     """Keep the text among the session's last turns, and as the answer that its next message is compared with."""
+    if writer.task.parent:
+        return
     writer.add_session_turn(text)
     writer.commit.set(writer.session.header, **{answer_field(writer.keys.task): excerpt(text)})
 
@@ -294,11 +342,15 @@ def _call_failed(writer: StepWriter, following: CallFailed) -> None:
     writer.fail(ErrorCode.TOOL_ERROR, clip(following.text.removeprefix("error: "), ERROR_LIMIT))
 
 
+def _fail_run(writer: StepWriter, following: FailRun) -> None:
+    writer.fail(following.code, following.problem)
+
+
 def _nothing_more(_: StepWriter, __: Next) -> None:
     """Do nothing: the next step is started already."""
 
 
-FOLLOWS: Mapping[type[Next], Callable[[StepWriter, Any], None]] = MappingProxyType(
+FOLLOWS: Mapping[type[Any], Callable[[StepWriter, Any], None]] = MappingProxyType(
     {
         AskAgain: _nothing_more,
         CallTools: _call,
@@ -306,5 +358,7 @@ FOLLOWS: Mapping[type[Next], Callable[[StepWriter, Any], None]] = MappingProxyTy
         CutShort: _nothing_more,
         Fail: _fail,
         CallFailed: _call_failed,
+        FailRun: _fail_run,
+        GoOn: go_on,
     }
 )

@@ -4,12 +4,15 @@ from collections import OrderedDict
 from collections.abc import Mapping
 
 from pentad.contracts.dates import LocalDate
+from pentad.contracts.graph_nodes import LlmNode, Node
+from pentad.contracts.graphs import GraphSpec
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.instructions import Instruction
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
-from pentad.shared.instructions.instruction_list import kept_under, version_of
+from pentad.shared.instructions.builtin import GRAPH_JUDGE, GRAPH_NODE
+from pentad.shared.instructions.instruction_list import graph_kept_under, kept_under, version_of
 from pentad.shared.instructions.output import Output, server_schema
 from pentad.shared.instructions.system_prompt import PromptValues, encoded_system, fixed_prompt, system_message
 from pentad.shared.keys import TaskKeys
@@ -17,6 +20,12 @@ from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.store.store import Store, guarded
 
 _REMEMBERED = 256
+_NAME_CHARS = 60
+"""Characters of a graph's name in the names of its nodes' instructions."""
+
+
+class UnknownInstructionError(Exception):
+    """A node names an instruction that is not there any more."""
 
 
 @immutable
@@ -34,12 +43,14 @@ class Chosen:
     variables: frozenset[str] = frozenset()
     """Names of the values of metadata that the system prompt has."""
 
-    def system(self, task: TaskHeader, today: LocalDate, variables: Mapping[str, str]) -> bytes:
+    def system(
+        self, task: TaskHeader, today: LocalDate, variables: Mapping[str, str], state: Mapping[str, str]
+    ) -> bytes:
         """The system message for this task. It is the same in each of its steps of a day, and changes at its end, and
-        when a message gives one of the ``variables`` another value."""
+        when a message gives one of the ``variables`` another value, or a node of a graph the ``state``."""
         if self.fixed is not None:
             return encoded_system(self.fixed, today)
-        return system_message(self.instruction, values_of(task, variables), today)
+        return system_message(self.instruction, values_of(task, variables, state), today)
 
 
 def choose(instruction: Instruction, version: str) -> Chosen:
@@ -49,9 +60,9 @@ def choose(instruction: Instruction, version: str) -> Chosen:
     return Chosen(instruction, version, output, server_schema(schema), fixed_prompt(instruction), instruction.variables)
 
 
-def values_of(task: TaskHeader, variables: Mapping[str, str]) -> PromptValues:
+def values_of(task: TaskHeader, variables: Mapping[str, str], state: Mapping[str, str]) -> PromptValues:
     """The values of this task that a system prompt may name."""
-    return PromptValues(task.goal, task.session, rfc3339(task.created), task.tenant, task.user, variables)
+    return PromptValues(task.goal, task.session, rfc3339(task.created), task.tenant, task.user, variables, state)
 
 
 class TaskInstructions:
@@ -65,7 +76,69 @@ class TaskInstructions:
         self._remembered: OrderedDict[str, Chosen] = OrderedDict()
         """Instructions by version."""
         self._current: dict[str, Chosen] = {}
-        """Instructions by name, as they were last found in the book."""
+        """Instructions by name, as they were last found in the book, and those that nodes of graphs hold."""
+        self._graphs: OrderedDict[str, GraphSpec] = OrderedDict()
+        """Graphs by version."""
+
+    async def graph_of(self, keys: TaskKeys, task: TaskHeader) -> GraphSpec:
+        """Find the graph that the task runs. Raises ``DamagedError`` when what is kept of it cannot be read."""
+        known = self._graphs.get(task.graph)
+        if known is None:
+            raw = await guarded("graph", self._store.call, "HGET", keys.big, graph_kept_under(task.graph))
+            try:
+                known = GraphSpec.model_validate_json(raw or b"")
+            except ValueError as error:
+                why = type(error).__name__
+                raise DamagedError(f"the graph of task {keys.task} cannot be read ({why})") from None
+            self._graphs[task.graph] = known
+            if len(self._graphs) > _REMEMBERED:
+                self._graphs.popitem(last=False)
+        self._graphs.move_to_end(task.graph)
+        return known
+
+    async def of_node(self, keys: TaskKeys, task: TaskHeader, graph: GraphSpec, node: Node, *, judges: bool) -> Chosen:
+        """Find the instruction of a node's step. ``judges``: the step judges the conditions of the node's edges.
+
+        A node that has made a step keeps the version that it began with. Raises ``UnknownInstructionError``.
+        """
+        if judges:
+            return self._named(GRAPH_JUDGE, (await self._book.known()).get(GRAPH_JUDGE.name))
+        if not isinstance(node, LlmNode):
+            return self.without_model()
+        if node.instruction is None:
+            return self._inline(task.graph, graph, node)
+        if task.node == node.key and task.turn_steps > task.node_from and task.instruction_version:
+            kept = await self.of(keys, task)
+            if kept is not None and kept.instruction.name == node.instruction:
+                return kept
+        found = self._begun((await self._book.known(node.instruction)).get(node.instruction))
+        if found is None:
+            raise UnknownInstructionError(f"there is no instruction {node.instruction!r}")
+        return found
+
+    def without_model(self) -> Chosen:
+        """Return what stands for the instruction of a step that asks no model."""
+        return self._named(GRAPH_NODE, GRAPH_NODE)
+
+    async def graph_named(self, name: str) -> GraphSpec | None:
+        """Find a graph by its name, as it is now."""
+        found = (await self._book.runnables(name)).get(name)
+        return found if isinstance(found, GraphSpec) else None
+
+    def _named(self, built_in: Instruction, known: Instruction | None) -> Chosen:
+        found = self._begun(known or built_in)
+        assert found is not None
+        return found
+
+    def _inline(self, version: str, graph: GraphSpec, node: LlmNode) -> Chosen:
+        key = f"{version}.{node.key}"
+        found = self._current.get(key)
+        if found is None:
+            made = node.inline(f"{graph.name[:_NAME_CHARS]}.{node.key}")
+            found = self._current[key] = self._remember(choose(made, version_of(made)))
+            if len(self._current) > _REMEMBERED:
+                self._current.pop(next(iter(self._current)))
+        return found
 
     async def of(self, keys: TaskKeys, task: TaskHeader) -> Chosen | None:
         """Find the task's instruction; None when the task keeps no version and no such instruction is known.

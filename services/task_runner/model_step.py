@@ -14,18 +14,18 @@ from pentad.contracts.dates import LocalDate
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import INTERRUPTED, TaskStatusEvent
 from pentad.contracts.instructions import OutputMode
+from pentad.contracts.records import NodeEntry
 from pentad.contracts.tools import ToolSpec
-from pentad.services.task_runner.answer_writer import Asked, ModelQuestion, rules_of, write_answer
+from pentad.services.task_runner.answer_writer import Asked, Following, ModelQuestion, rules_of, write_answer
 from pentad.services.task_runner.delta_writer import DeltaKind, DeltaWriter
 from pentad.services.task_runner.domain.after_answer import (
     REDRIVEN,
     CheckedJson,
     Fail,
-    Next,
     NothingSaid,
     is_to_be_checked,
 )
-from pentad.services.task_runner.domain.own_tools import offered
+from pentad.services.task_runner.domain.own_tools import ASK_USER, offered
 from pentad.services.task_runner.domain.plan import AskModel, CallAgain, Closed, mail_of_this_turn
 from pentad.services.task_runner.domain.retry import (
     Retry,
@@ -37,12 +37,18 @@ from pentad.services.task_runner.domain.retry import (
 from pentad.services.task_runner.domain.strategy import (
     AskTheModel,
     Effect,
+    FailRun,
+    GoOn,
     KeepNothing,
     ModelAnswered,
     ModelCut,
+    ModelGaveUp,
+    Noted,
+    StartChildren,
     TurnReady,
     strategy_of,
 )
+from pentad.services.task_runner.graph_writer import write_boundary
 from pentad.services.task_runner.initial_recall import InitialRecall
 from pentad.services.task_runner.instructions import Chosen, TaskInstructions
 from pentad.services.task_runner.prompt import Toolbox, TranscriptCache, user
@@ -50,6 +56,7 @@ from pentad.services.task_runner.step import Step, Steps
 from pentad.services.task_runner.step_writer import StepWriter
 from pentad.services.task_runner.tool_calls import report_unserved_calls
 from pentad.services.task_runner.tool_catalog import ToolCatalog
+from pentad.services.task_runner.work import Work, graph_work
 from pentad.shared import metrics
 from pentad.shared.actors.leases import Held, StoppedWorkError
 from pentad.shared.event_loop import LARGE_VALUE, turn_after
@@ -98,9 +105,9 @@ class ModelSteps:
         self._tools, self._cache, self._initial_recall = tools, cache, initial_recall
         self._offered_of: Mapping[str, ToolSpec] = {}
         """Published tools of which the toolboxes below were made."""
-        self._toolboxes: dict[tuple[tuple[str, ...] | None, OutputMode, bool], Toolbox] = {}
+        self._toolboxes: dict[tuple[tuple[str, ...] | None, OutputMode, bool, bool], Toolbox] = {}
         """Toolboxes by what decides which tools an instruction gets: the names that it allows (None: all), its output,
-        and whether results are read on.
+        whether results are read on, and whether a graph's node runs it.
         """
 
     async def make(self, step: Step, held: Held, planned: AskModel | CallAgain) -> bool:
@@ -112,16 +119,18 @@ class ModelSteps:
 
     async def _step(self, step: Step, held: Held, planned: AskModel | CallAgain) -> StepOutcome:
         closed = planned.closed
-        chosen = await self._instructions.of(step.keys, step.task)
-        if chosen is None:
-            problem = f"there is no instruction {step.task.instruction!r} any more"
-            return "failed" if await self._failed(step, closed, ErrorCode.INTERNAL, problem) else "overtaken"
+        work = await self._work(step)
+        if isinstance(work, str):
+            return "failed" if await self._failed(step, closed, ErrorCode.INTERNAL, work) else "overtaken"
+        chosen = work.chosen
         if chosen.instruction.on_message == "queue" and not step.arrived.queues:  # no step has told the header yet
             step = replace(step, arrived=mail_of_this_turn(step.task, step.arrived))
         recall = await self._initial_recall.recalled(step, held, chosen, planned)
-        asking = await self._asking(step, held, chosen, closed, recall)
+        asking = await self._asking(step, held, work, closed, recall)
         if isinstance(planned, AskModel):
             effect = asking.strategy.next(asking.rules, _ready(asking))
+            if work.problem:
+                effect = asking.strategy.next(asking.rules, self._gave_up(asking, ErrorCode.GRAPH_ERROR, work.problem))
             if not isinstance(effect, AskTheModel):
                 return await self._effect(asking, closed, _NO_ANSWER, effect)
         held.known = step.taken.newest if asking.heeds_messages else None
@@ -153,6 +162,11 @@ class ModelSteps:
         redriven: bool = False,
     ) -> StepOutcome:
         """Commit what the strategy wants after this answer."""
+        entries: Sequence[NodeEntry] = ()
+        if isinstance(effect, Noted):
+            asking.writer.outcome, entries, effect = effect.outcome, effect.entries, effect.then
+        if isinstance(effect, StartChildren) or (answer is _NO_ANSWER and isinstance(effect, GoOn | FailRun)):
+            return await self._boundary(asking, entries, effect)
         if isinstance(effect, NothingSaid):
             asking.deltas.stop()
             again = await self._model_again(asking, closed, "silent", effect.problem, said=answer)
@@ -161,24 +175,48 @@ class ModelSteps:
             return await self._cost_alone(asking, answer)
         if isinstance(effect, AskTheModel):
             raise TypeError(f"{type(asking.strategy).__name__} asks the model before its last answer is kept")
-        return await self._answered(asking, answer, effect, redriven=redriven)
+        return await self._answered(asking, answer, effect, entries, redriven=redriven)
+
+    async def _work(self, step: Step) -> "Work | str":
+        """Find the instruction and the way of working for this step, or the reason why nobody knows them any more."""
+        if step.task.graph:
+            return await graph_work(step, self._instructions)
+        chosen = await self._instructions.of(step.keys, step.task)
+        if chosen is None:
+            return f"there is no instruction {step.task.instruction!r} any more"
+        return Work(chosen, strategy_of(chosen.instruction))
+
+    async def _boundary(
+        self, asking: ModelQuestion, entries: Sequence[NodeEntry], then: GoOn | StartChildren | FailRun
+    ) -> StepOutcome:
+        """Commit what the run of a graph does without asking a model."""
+        step, writer = asking.step, asking.writer
+        asking.deltas.stop()
+        conversation = [*step.transcript.prompt, *writer.added]
+        write_boundary(writer, asking.asked.run, entries, then, conversation, asking.asked.limit_at)
+        outcome = await self._steps.commit(writer, step)
+        if outcome in ("committed", "continued"):
+            self._cache.keep(step.keys.header, step.transcript.grown(writer.added, writer.last_entry))
+        return "committed" if outcome == "continued" else outcome
 
     async def _asking(
-        self, step: Step, held: Held, chosen: Chosen, closed: Sequence[Closed], recall: Recall | None
+        self, step: Step, held: Held, work: "Work", closed: Sequence[Closed], recall: Recall | None
     ) -> ModelQuestion:
         """Make the question to the model, with the mail appended to the transcript."""
+        chosen = work.chosen
         writer = self._steps.writer(step)
         if recall is not None and recall.text:  # before all else; its text is kept, for the memory changes
             writer.append(user(recall.text), origin="recalled")
         writer.append_mail(closed, await self._steps.results(step), shared=chosen.instruction.share)
         writer.use_redrives()
-        toolbox = await self._offer(chosen, writer.reads_results)
+        question_at = work.prompt(writer, step.transcript)
+        toolbox = await self._offer(chosen, writer.reads_results, in_graph=bool(step.task.graph))
         most, today = self._steps.settings.pentad_calls_per_step, self._today(step)
         given = [step.task.variables, *step.arrived.metadata]
         variables = bounded_variables(chosen.variables, given) if chosen.variables else {}
-        system = chosen.system(step.task, today, variables)
+        system = chosen.system(step.task, today, variables, work.state)
         rounds = chosen.instruction.tool_rounds
-        may_call = rounds is None or writer.turn.steps - writer.repairs < rounds
+        may_call = rounds is None or writer.turn.steps - writer.repairs - work.steps_before(writer) < rounds
         asked = Asked(
             chosen,
             toolbox,
@@ -191,10 +229,15 @@ class ModelSteps:
             variables=variables,
             told_schema=chosen.schema is not None and _is_answer_due(toolbox, step, may_call),
             recall=recall,
+            state=work.state,
+            question_at=question_at,
+            run=work.run,
+            limit_at=work.limit_at(writer.clock()),
         )
-        strategy, rules = strategy_of(chosen.instruction), rules_of(asked, writer, most)
+        strategy, rules = work.strategy, rules_of(asked, writer, most)
         if not strategy.asks_models:
-            rules = replace(rules, tools=await self._tools.specs())
+            own = {ASK_USER.name: ASK_USER} if step.task.graph else {}
+            rules = replace(rules, tools={**await self._tools.specs(), **own}, may_call=True)
         deltas = self._deltas(step, writer, asked, held)
         return ModelQuestion(step, writer, asked, rules, strategy, deltas)
 
@@ -212,7 +255,7 @@ class ModelSteps:
         request = ChatRequest(
             messages=[asked.system, *step.transcript.prompt, *asking.writer.added],
             tools=asked.toolbox.json,
-            timeout_s=self._time_left(step),
+            timeout_s=self._time_left(step, asked.limit_at),
             may_call=asked.may_call,
             answer_schema=asked.chosen.schema if asked.told_schema else None,
             cut=step.task.fails,
@@ -224,13 +267,19 @@ class ModelSteps:
         return self._models.ask(asked.chosen.instruction.model, request, asking.deltas.add)
 
     async def _answered(
-        self, asking: ModelQuestion, answer: ModelAnswer, following: Next, *, redriven: bool = False
+        self,
+        asking: ModelQuestion,
+        answer: ModelAnswer,
+        following: Following,
+        entries: Sequence[NodeEntry],
+        *,
+        redriven: bool = False,
     ) -> StepOutcome:
         """Commit the step."""
         step, writer = asking.step, asking.writer
         asking.deltas.finish(writer.commit)
         _log_iteration(asking, answer)
-        calls = write_answer(writer, answer, following, asking.asked, redriven=redriven)
+        calls = write_answer(writer, answer, following, asking.asked, entries, redriven=redriven)
         await turn_after(len(answer.text))  # before as much is sent to Redis
         outcome = await self._steps.commit(writer, step)
         if outcome in ("committed", "continued"):
@@ -251,23 +300,27 @@ class ModelSteps:
         outcome = await self._steps.commit(writer, asking.step)
         return "committed" if outcome == "continued" else outcome
 
-    async def _offer(self, chosen: Chosen, reads_results: bool) -> Toolbox:
-        """The tools that there are and that the instruction allows. ``reads_results``: see `offered`."""
+    async def _offer(self, chosen: Chosen, reads_results: bool, in_graph: bool) -> Toolbox:
+        """The tools that there are and that the instruction allows. ``reads_results``, ``in_graph``: see `offered`."""
         specs = await self._tools.specs()
         if specs is not self._offered_of or len(self._toolboxes) > _TOOLBOXES:
             self._offered_of, self._toolboxes = specs, {}
         instruction = chosen.instruction
-        key = (None if instruction.tools is None else tuple(instruction.tools), instruction.output, reads_results)
+        names = None if instruction.tools is None else tuple(instruction.tools)
+        key = (names, instruction.output, reads_results, in_graph)
         toolbox = self._toolboxes.get(key)
         if toolbox is None:
-            toolbox = self._toolboxes[key] = Toolbox(offered(instruction, specs, reads_results))
+            toolbox = self._toolboxes[key] = Toolbox(offered(instruction, specs, reads_results, in_graph))
         return toolbox
 
-    def _time_left(self, step: Step) -> float:
+    def _time_left(self, step: Step, limit_at: int) -> float:
         limit = self._steps.limits.step_timeout_ms
         if step.task.retry_since:
             limit -= max(0, step.taken.lease.now - step.task.retry_since)
-        return max(1.0, limit / 1000)
+        least = 1.0
+        if limit_at:
+            limit, least = min(limit, limit_at - step.taken.clock()), 0.05
+        return max(least, limit / 1000)
 
     def _deltas(self, step: Step, writer: StepWriter, asked: Asked, held: Held) -> DeltaWriter:
         head = {k: v for k, v in writer.envelope().items() if v is not None and k not in ("budget", "deadline")}
@@ -294,7 +347,23 @@ class ModelSteps:
             return await self._model_again(asking, closed, reason, str(error), error.retry_after, error.stated_s)
         if isinstance(error, ModelCutOff):
             return await self._model_again(asking, closed, "cut_off", str(error))
-        return await self._failed(asking.step, closed, ErrorCode.MODEL_ERROR, str(error))
+        return await self._without_model(asking, closed, str(error))
+
+    def _gave_up(self, asking: ModelQuestion, code: ErrorCode, problem: str) -> ModelGaveUp:
+        return ModelGaveUp(code, problem, asking.step.taken.clock())
+
+    async def _without_model(
+        self, asking: ModelQuestion, closed: Sequence[Closed], why: str, said: ModelAnswer | None = None
+    ) -> bool:
+        """The model has no answer and is not asked again: the turn ends, or the run of a graph goes on elsewhere."""
+        effect = asking.strategy.next(asking.rules, self._gave_up(asking, ErrorCode.MODEL_ERROR, why))
+        if not isinstance(effect, Noted):
+            return await self._failed(asking.step, closed, ErrorCode.MODEL_ERROR, why, said)
+        if said is not None:
+            asking.writer.spend_without_step(said.usage, said.finish_reason)
+        log.warning("%s: a node has no answer: %s", asking.step.keys.actor, why)
+        assert isinstance(effect.then, GoOn | FailRun)
+        return await self._boundary(asking, effect.entries, effect.then) != "overtaken"
 
     async def _model_again(
         self,
@@ -316,10 +385,10 @@ class ModelSteps:
         limits = RetryLimits.of(retry, self._steps.settings.pentad_max_attempts, self._steps.limits.step_timeout_ms)
         now = await guarded("clock", self._steps.actors.store.clock)
         if (problem := too_long_to_wait(task, stated_s, now, self._steps.limits.step_timeout_ms)) is not None:
-            return await self._failed(step, closed, ErrorCode.MODEL_ERROR, f"{problem}; {why}")
+            return await self._without_model(asking, closed, f"{problem}; {why}")
         again = after_model_error(task, reason, now, retry_after, random.random(), limits)
         if again is None:
-            return await self._failed(step, closed, ErrorCode.MODEL_ERROR, why, said)
+            return await self._without_model(asking, closed, why, said)
         level = logging.DEBUG if reason == "busy" else logging.WARNING
         log.log(level, "%s: %s; again in %d ms", step.keys.actor, why, again.delay_ms)
         writer = self._steps.writer(step)
@@ -385,12 +454,13 @@ def _ready(asking: ModelQuestion) -> TurnReady:
     """All that has come, for the strategy."""
     step, added = asking.step, asking.writer.added
     newest = added[-1] if added else step.transcript.messages[-1]
-    return TurnReady(newest, [call for call, result in step.arrived.results.items() if result.ok])
+    said = "\n\n".join(mail.message.content for mail in step.arrived.users)
+    return TurnReady(newest, asking.writer.ended, said, step.taken.clock())
 
 
 async def _after(asking: ModelQuestion, answer: ModelAnswer) -> Effect:
     """The effect of an answer; long arguments of calls are parsed outside the event loop."""
-    event = ModelAnswered(answer, await _checked(asking, answer))
+    event = ModelAnswered(answer, await _checked(asking, answer), asking.step.taken.clock())
     if sum(len(call.arguments) for call in answer.tool_calls) < LARGE_VALUE:
         return asking.strategy.next(asking.rules, event)
     return await asyncio.to_thread(asking.strategy.next, asking.rules, event)

@@ -12,13 +12,14 @@ from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ErrorEvent, MessageMoved, PastEffect, TaskStart, TaskStatusEvent
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.records import Exclusion
+from pentad.contracts.turns import ASKED
 from pentad.services.task_runner.domain.message_move import MOVED, Fate, MovedPart, RemainingTranscript
 from pentad.services.task_runner.domain.plan import Closed
 from pentad.services.task_runner.domain.result_in_prompt import KeptResults
 from pentad.services.task_runner.step_writer import StepWriter
 from pentad.shared import metrics
 from pentad.shared.actors import opening
-from pentad.shared.actors.headers import ASKED, TaskHeader
+from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.mail import MoveMail, SessionMessage, UserMail
 from pentad.shared.actors.session_header import answer_field, digest_field, fields_of_task, recent_field
 from pentad.shared.actors.sessions import as_session_context

@@ -110,6 +110,7 @@ def _hold(writer: StepWriter, _: Hold, __: Materials) -> None:
     writer.commit.set(header, paused_mail=writer.arrived.user_number)
     writer.commit.stamp(header, "updated")
     writer.commit.untimer(writer.keys, "retry")
+    writer.tell_children("pause")
     writer.wait_for_person(PAUSED)
 
 
@@ -117,6 +118,7 @@ def _resume(writer: StepWriter, _: Resume, __: Materials) -> None:
     """Go on where the task was paused, with the mail that has come meanwhile."""
     was = writer.task.paused
     writer.postpone()
+    writer.tell_children("resume")
     writer.commit.unset(writer.keys.header, "paused", "paused_mail")
     writer.commit.rewake()
     if was == _ACTIVE:

@@ -13,7 +13,8 @@ from typing import Any
 from pydantic_core import to_json
 
 from pentad.contracts.tools import ToolSpec
-from pentad.shared.actors.transcript import Replacement, message_of, prompt_of, replacements_in
+from pentad.services.task_runner.domain.graph_run import GraphRun
+from pentad.shared.actors.transcript import Replacement, message_of, node_entries_in, prompt_of, replacements_in
 from pentad.shared.immutable import immutable
 
 _CACHE_BYTES = 8 * 1024 * 1024
@@ -77,6 +78,8 @@ class KnownTranscript:
     last: bytes = b""
     replacements: tuple[Replacement, ...] = ()
     """Replacements of messages in prompts."""
+    run: GraphRun = GraphRun()
+    """Run of the task's graph, if it runs one."""
 
     @property
     def prompt(self) -> Sequence[bytes]:
@@ -103,7 +106,8 @@ class KnownTranscript:
     def grown(self, added: Sequence[bytes], last: bytes) -> "KnownTranscript":
         """A copy with these messages appended. ``last``: the whole entry of the last one."""
         replacements = self.replacements + replacements_in(added, len(self.messages))
-        return KnownTranscript((*self.messages, *added), last, replacements)
+        run = self.run.after(node_entries_in(added))
+        return KnownTranscript((*self.messages, *added), last, replacements, run)
 
 
 class TranscriptCache:

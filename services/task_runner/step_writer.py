@@ -1,5 +1,6 @@
 """The writer of one handling: primitives of which plans and answers become a commit. It decides nothing."""
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
@@ -10,41 +11,49 @@ from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import (
     EndStatus,
     ErrorEvent,
+    NodeStart,
     TaskEnd,
     TaskStart,
     TaskStatusEvent,
     TaskUsage,
     ToolResultEvent,
 )
-from pentad.contracts.ids import rfc3339
+from pentad.contracts.ids import child_task_id, rfc3339
 from pentad.contracts.instructions import DIRECT_CALL
 from pentad.contracts.records import TranscriptMeta
 from pentad.contracts.tools import RECALLING_TOOLS, ToolOutcome
+from pentad.contracts.turns import ASKED
 from pentad.services.task_runner.domain.arrived import Arrived
 from pentad.services.task_runner.domain.message_move import MOVED
 from pentad.services.task_runner.domain.own_tools import ANSWERED, COMPLETED, GOES_ON
 from pentad.services.task_runner.domain.plan import Closed, EndMode, Timer
 from pentad.services.task_runner.domain.result_in_prompt import KeptResult, KeptResults
-from pentad.services.task_runner.domain.targets import asks_person
+from pentad.services.task_runner.domain.strategy import EndedCall
+from pentad.services.task_runner.domain.targets import asks_person, starts_task, stays_open
 from pentad.services.task_runner.domain.turn import current_turn, remaining
 from pentad.services.task_runner.prompt import tool_result, user
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Taken
 from pentad.shared.actors.commit import Commit, CommitEvents
 from pentad.shared.actors.headers import OpenCall, TaskHeader
-from pentad.shared.actors.mail import ResultMail, SessionMessage, UserMail
+from pentad.shared.actors.mail import ChildOutcome, ResultMail, SessionMessage, UserMail
 from pentad.shared.actors.session_header import fields_of_task, recent_field
-from pentad.shared.actors.transcript import entry, message_of
+from pentad.shared.actors.transcript import NODE, entry, message_of
+from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import TURNS_KEPT, SessionKeys, TaskKeys
-from pentad.shared.kinds import TimerKind
+from pentad.shared.kinds import RESULT, ControlKind, TimerKind
 from pentad.shared.models.ports import Usage
+
+log = logging.getLogger(__name__)
 
 _REMEMBER_MS = 1_000
 """Milliseconds after its end at which a task is remembered. It is found within two seconds."""
 _DETAIL = 2_000
 """Characters of a failure's words that an end tells."""
-_TIMERS: tuple[TimerKind, ...] = ("deadline", "timeout", "retry", "wait")
+_REPORT_LIMIT = 256 * 1024
+"""Bytes of its answer that a task reports to the task that has started it."""
+_TIMERS: tuple[TimerKind, ...] = ("deadline", "timeout", "limit", "retry", "wait")
 """Timers that the end of a task removes; ``stale`` is removed separately."""
 
 
@@ -103,6 +112,18 @@ class StepWriter:
         self._redrives_left = bool(arrived.redrives)
         self._is_call = task.instruction == DIRECT_CALL
         """Whether the task is a tool call outside a conversation, of which nothing is remembered."""
+        self.ended: list[EndedCall] = []
+        """Calls that have ended with this handling, in their order."""
+        self.still_open: list[OpenCall] = []
+        """Open calls whose results are waited for further."""
+        self.answer = ""
+        """Text with which the task ends."""
+        self.run_failed = False
+        """Whether the transcript says that the run of the task's graph has failed."""
+        self.outcome: ChildOutcome | None = None
+        """Further outcome for the task that has started this one."""
+        self._children_used = TaskUsage()
+        """Usage of tasks that this one has started and that have ended now."""
 
     def begin(self, early: Iterable[Timer], now: int) -> None:
         """Remove the handled signals from the mailbox, and set timers again that fired too early.
@@ -143,6 +164,8 @@ class StepWriter:
                 "traceparent": turn.traceparent or None,
                 "deadline": rfc3339(self.task.deadline) if self.task.deadline else None,
                 "budget": remaining(turn.budget, turn.tokens, turn.usd, turn.steps),
+                "parent_task_id": self.task.parent or None,
+                "node": self.task.branch or None,
             }
         )
 
@@ -180,14 +203,55 @@ class StepWriter:
         for call in self.task.open:
             result = self.arrived.results.get(call.id)
             if result is not None:
-                text = self._text_of(call.id, result, results[call.id])
-                self._append_result(call, text, ok=result.ok, duration_ms=result.duration_ms)
+                self._end_with_result(call, result, results[call.id])
+            elif call.id not in given_up and stays_open(call, self.arrived):
+                self.still_open.append(call)
             else:
                 outcome = given_up.get(call.id) or self._result_made_here(call)
-                self._append_result(call, outcome.for_model, ok=outcome.ok, duration_ms=outcome.duration_ms)
+                self.ended.append(EndedCall(call.id, outcome.ok, outcome.for_model))
+                if call.target != "branch":
+                    self._append_result(call, outcome.for_model, ok=outcome.ok, duration_ms=outcome.duration_ms)
         self._append_messages(self.arrived.ended, self.arrived.ended_number, shared=shared)
         self._append_messages(self.arrived.users, self.arrived.user_number, shared=shared)
         self.commit.unmail(self.arrived.result_numbers)
+
+    def _end_with_result(self, call: OpenCall, result: ResultMail, kept: KeptResult) -> None:
+        """The result of a call has come. That of a task's branch is no message: the run of the graph has it."""
+        if result.child is not None:
+            self._count_child(result.child.usage)
+        self.ended.append(EndedCall(call.id, result.ok, kept.whole, result.child))
+        if call.target != "branch":
+            text = self._text_of(call.id, result, kept)
+            self._append_result(call, text, ok=result.ok, duration_ms=result.duration_ms)
+
+    def _count_child(self, used: TaskUsage) -> None:
+        """Count what a task has used that this one has started: it counts against the turn's budget."""
+        before = self._children_used
+        self._children_used = TaskUsage(
+            input_tokens=before.input_tokens + used.input_tokens,
+            output_tokens=before.output_tokens + used.output_tokens,
+            usd=before.usd + used.usd,
+        )
+        self.turn = self.turn.with_child(used.input_tokens + used.output_tokens, used.usd)
+
+    def close_children(self, reason: str) -> None:
+        """Give up the tasks of a node that the run leaves: they are cancelled."""
+        for call in self.still_open:
+            self.commit.unset(self.keys.calls, call.id)
+            self._tell_child(call, "cancel")
+        if self.still_open:
+            log.debug("%s: %d tasks of a node are cancelled: %s", self.keys.actor, len(self.still_open), reason)
+        self.still_open = []
+
+    def tell_children(self, control: ControlKind) -> None:
+        """Ask all tasks that this one has started to pause, to go on or to end."""
+        for call in self.task.open:
+            if starts_task(call) and call.id not in self.arrived.results:
+                self._tell_child(call, control)
+
+    def _tell_child(self, call: OpenCall, control: ControlKind) -> None:
+        child = TaskKeys(self.keys.shard, self.keys.tenant, child_task_id(call.id))
+        self.commit.report(child, control, b"{}", control)
 
     def keep_mail(self) -> None:
         """Leave mail that asks for something in the mailbox, and append messages that an end has covered."""
@@ -214,7 +278,10 @@ class StepWriter:
         for each in closed:
             self.commit.unset(self.keys.calls, each.call.id)
             outcome = outcomes[each.call.id] = replace(each.outcome, duration_ms=self._since_asked(each.call))
-            self.emit_result(each.call.id, each.call.tool, outcome)
+            if starts_task(each.call):
+                self._tell_child(each.call, "cancel")
+            if each.call.target != "branch":
+                self.emit_result(each.call.id, each.call.tool, outcome)
         return outcomes
 
     def _since_asked(self, call: OpenCall) -> int:
@@ -258,11 +325,20 @@ class StepWriter:
                 self.commit.unset(self.keys.big, result.ref)
             return text
         if result.ref is None:
-            self.commit.set_once(self.keys.big, call, whole)
+            self.keep_result(call, whole)
+        else:
+            self._reads_results()
+        return text
+
+    def keep_result(self, call: str, whole: str) -> None:
+        """Keep a result whole beside the task of which prompts have only a part."""
+        self.commit.set_once(self.keys.big, call, whole)
+        self._reads_results()
+
+    def _reads_results(self) -> None:
         if not self.reads_results:
             self.reads_results = True
             self.commit.set(self.keys.header, reads_results=1)
-        return text
 
     # Header and cost
 
@@ -273,12 +349,12 @@ class StepWriter:
 
     @property
     def usage(self) -> TaskUsage:
-        """Usage of the task, with this handling."""
-        before, now = self.task, self.spent.usage
+        """Usage of the task, with this handling and with the tasks that it has started and that have ended."""
+        before, now, children = self.task, self.spent.usage, self._children_used
         return TaskUsage(
-            input_tokens=before.input_tokens + now.input_tokens,
-            output_tokens=before.output_tokens + now.output_tokens,
-            usd=before.usd + now.usd,
+            input_tokens=before.input_tokens + now.input_tokens + children.input_tokens,
+            output_tokens=before.output_tokens + now.output_tokens + children.output_tokens,
+            usd=before.usd + now.usd + children.usd,
         )
 
     def spend(self, used: Usage, finish_reason: str | None, *, steps: int = 0, of_turn: bool = False) -> None:
@@ -323,8 +399,23 @@ class StepWriter:
         self.keep_mail()
         self.commit.set(self.keys.header, attempt=self.attempt - 1)
 
+    def leave_wait(self) -> None:
+        """The task waits for a person no longer, if it did. Time limits of graphs leave out the time of the wait."""
+        task = self.task
+        if task.has_asked and task.parent:
+            self.commit.unset(self.session.header, *fields_of_task(self.keys.task))
+        if not (task.graph and task.waits and task.waiting_at):
+            return
+        waited, fields = max(0, self.clock() - task.waiting_at), dict[str, int]()
+        fields |= {"waited": task.waited + waited, "node_waited": task.node_waited + waited}
+        if task.limit_at and task.open:
+            fields |= {"limit_at": task.limit_at + waited}
+            self.commit.due(self.keys, "limit", task.limit_at + waited)
+        self.commit.set(self.keys.header, **fields)
+
     def set_active(self, reason: str) -> None:
         """The task is active, and waits for nobody any more."""
+        self.leave_wait()
         self.commit.set(self.keys.header, status="active", reason="")
         self.commit.stamp(self.keys.header, "updated")
         self.commit.tallies.count(metrics.tasks.labels("active"))
@@ -349,6 +440,10 @@ class StepWriter:
         """
         self._count_turn("waiting")
         self.commit.stamp(self.keys.header, "waiting_at")
+        if self.task.graph:
+            self.commit.untimer(self.keys, "limit")
+        if self.task.parent and reason == ASKED:  # so that the person's answer finds its way without naming the task
+            self.commit.set(self.session.header, **{recent_field(self.keys.task): self.clock()})
         self.emit(TaskStatusEvent, status="waiting", reason=reason)
         self.commit.timer(self.keys, "wait", self.limits.wait_ttl_ms)
         self.commit.timer(self.keys, "stale", self.limits.stale_ms)
@@ -356,6 +451,11 @@ class StepWriter:
             self.commit.rewake()
         for key in (self.session.header, self.session.turns):
             self.commit.expire(key, self.limits.session_ttl_s)
+
+    def limit_calls(self, at: int) -> None:
+        """Set the time limit of the graph's node, in ms of the server's clock, for the calls that are open."""
+        self.commit.set(self.keys.header, limit_at=at)
+        self.commit.due(self.keys, "limit", at)
 
     def watch_calls(self) -> None:
         """Ask after a while whether the task is still wanted, where calls may run for longer than that."""
@@ -367,6 +467,13 @@ class StepWriter:
         self.commit.expect(self.keys.header, self.task.status)
         self.commit.tallies.count(metrics.tasks.labels("active"))
         self.emit(TaskStart, goal=self.task.goal, metadata=self.turn.metadata or None)
+        if self.task.graph:
+            node = self.task.node or self.task.entry
+            self.commit.set(self.keys.header, node=node)
+            self.emit(NodeStart, node=node, step=self.task.step + 1)
+        if self.task.parent:
+            self.commit.untimer(self.keys, "archive")
+            return
         # Without a message it enters the session's recent tasks at time 0, so that a redrive does not draw the next
         # message to it.
         self.commit.set_once(
@@ -383,7 +490,9 @@ class StepWriter:
         """
         self.commit.mode = mode
         self._count_turn(status)
-        if status != "completed" and reason != MOVED:
+        if self.task.graph and self.task.node and status != "completed" and not self.run_failed:
+            self._stop_run(": ".join(filter(None, (reason, detail))))
+        if status != "completed" and reason != MOVED and not self.task.parent:
             self.add_session_turn(f"[This was {status}: {reason}.]" if status == "failed" else f"[This was {status}.]")
         task, keys, session = self.task, self.keys, self.session
         self.commit.set(keys.header, status=status, reason=reason, open="", fails=0)
@@ -394,11 +503,16 @@ class StepWriter:
         self.emit(TaskEnd, status=status, **told, **made)
         if detail or task.detail:
             self.commit.set(keys.header, detail=detail[:_DETAIL])
-        if status != "completed":  # the next message may still belong to what is completed
+        if status != "completed" or task.parent:  # the next message may still belong to what is completed
             self.commit.unset(session.header, *fields_of_task(keys.task))
-        self.commit.set(session.header, done=keys.task)
-        self.commit.stamp(session.header, "done_at")
+        if task.parent:
+            self._report(status, reason, detail)
+        else:
+            self.commit.set(session.header, done=keys.task)
+            self.commit.stamp(session.header, "done_at")
         self.commit.unset(keys.header, "deadline", "asked_at", "retry_since", "waiting_at")
+        if task.graph:
+            self.commit.unset(keys.header, "limit_at", "waited", "node_waited")
         if task.paused:
             self.commit.unset(keys.header, "paused", "paused_mail")
         if task.queues and task.repairs:
@@ -413,6 +527,26 @@ class StepWriter:
         if self._redrives_left or self.arrived.left:
             self.commit.rewake()
 
+    def _stop_run(self, why: str) -> None:
+        """Say in the transcript that the run of the graph has stopped at its node, where a message may let it go on."""
+        failed = {"kind": "failed", "node": self.task.node, "at": self.clock(), "error": why[:_DETAIL]}
+        self.append({"role": NODE} | failed)
+        self.commit.set(self.keys.header, log_length=self.task.log_length + len(self.added))
+
+    def _report(self, status: EndStatus, reason: str, detail: str) -> None:
+        """Tell the task that has started this one how it has ended."""
+        ok, why = status == "completed", f"the task was {status}: {': '.join(filter(None, (reason, detail)))}"
+        outcome = self.outcome or ChildOutcome(status=status, value=self.answer if ok else None)
+        mail = ResultMail(
+            tool_call_id=self.task.parent_call,
+            content=clip(self.answer, _REPORT_LIMIT) if ok else f"error: {clip(why, _DETAIL)}",
+            ok=ok,
+            duration_ms=max(0, self.clock() - self.task.created),
+            child=outcome.model_copy(update={"status": status, "usage": self.usage}),
+        )
+        parent = TaskKeys(self.keys.shard, self.keys.tenant, self.task.parent)
+        self.commit.report(parent, RESULT, mail.to_json())
+
     def fail(self, code: ErrorCode, text: str) -> None:
         """End the task because its turn has no answer. Messages that have come since begin the next turn."""
         self.emit(ErrorEvent, code=code, message=text)
@@ -422,11 +556,15 @@ class StepWriter:
         """Set the timer after which the task is written to memory; an end that a message overtakes leaves it out, and
         a later end moves it.
         """
-        if not self._is_call:
+        if not (self._is_call or self.task.parent):
             self.commit.timer(self.keys, "remember", _REMEMBER_MS)
 
     def add_session_turn(self, text: str) -> None:
-        """Add a text to the session's last turns, with which the next task begins."""
+        """Add a text to the session's last turns, with which the next task begins. A task that another has started is
+        no turn of the session.
+        """
+        if self.task.parent:
+            return
         turn = SessionMessage(role="assistant", content=text[:MAX_CONTENT], task_id=self.keys.task, at=self.at)
         self.commit.push(self.session.turns, turn.to_json(), TURNS_KEPT)
         self.commit.expire(self.session.turns, self.limits.session_ttl_s)

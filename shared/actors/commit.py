@@ -24,7 +24,7 @@ from pentad.shared.keys import (
     task_queue,
     timers,
 )
-from pentad.shared.kinds import MailKind, TimerKind
+from pentad.shared.kinds import ControlKind, MailKind, TimerKind
 from pentad.shared.metrics import Counter, Histogram
 from pentad.shared.store.store import Argument
 
@@ -264,6 +264,12 @@ class Commit:
         self.tallies.count(metrics.published.labels(stream.name, kind))
         keys = (self._k(to.header, "h"), self._k(to.box(kind), "z"), self._k(to.wake, "s"))
         self.operations += ("post", *keys, to.actor, kind, body)
+
+    def report(self, to: TaskKeys, kind: MailKind, body: bytes, control: ControlKind | Literal[""] = "") -> None:
+        """Put mail into a task's box and wake it, unless the task is gone. ``control``: what interrupts its step."""
+        self.tallies.count(metrics.published.labels(TASK_WAKE.name, kind))
+        keys = (self._k(to.header, "h"), self._k(to.box(kind), "z"), self._k(to.wake, "s"))
+        self.operations += ("report", *keys, to.actor, kind, body, control)
 
     def queue(self, stream: Stream, key: str, data: Contract) -> None:
         """Append to a work stream."""

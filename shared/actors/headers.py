@@ -12,15 +12,12 @@ from pentad.contracts.envelope import Budget
 from pentad.contracts.events import EndStatus, TaskStatus, TaskUsage
 from pentad.contracts.ids import LAST_MS, decoded_id, rfc3339
 from pentad.contracts.records import Task
+from pentad.contracts.turns import ASKED
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
 
 ENDED: frozenset[TaskStatus] = frozenset(get_args(EndStatus))
 LIVE: tuple[TaskStatus, ...] = tuple(status for status in get_args(TaskStatus) if status not in ENDED)
-
-ASKED = "question"
-"""The reason of a task that waits for the answer to its question."""
-
 
 UNREADABLE = "unreadable"
 """Kind of what lies in a box and is no mail."""
@@ -50,8 +47,9 @@ class Lease:
     """The server's clock when it was taken, in ms."""
 
 
-Target = Literal["worker", "person", "runner"]
-"""Who ends a call: a tool-worker, with a result; the person, with an answer; the task-runner itself."""
+Target = Literal["worker", "person", "runner", "branch"]
+"""Who ends a call: a tool-worker, with a result; the person, with an answer; the task-runner itself; a task that a node
+of a graph has started, a branch."""
 
 
 @immutable
@@ -143,6 +141,30 @@ class TaskHeader:
     reason: str = ""
     detail: str = ""
     """Why it failed, in words. Of its last end: it stays while the task runs again."""
+    graph: str = ""
+    """Version of the graph that the task runs, kept with it; '': it runs an instruction."""
+    entry: str = ""
+    """Key of the node with which its runs begin."""
+    until: str = ""
+    """Key of the node before which its runs end; '' for none."""
+    node: str = ""
+    """Key of the node that its run has come to and that clients were told of; '' when no run is under way."""
+    node_from: int = 0
+    """Steps of the turn that were made before the run came to the node."""
+    limit_at: int = 0
+    """When the time of the node or of the run is over for which calls are open; 0 for no limit."""
+    waited: int = 0
+    """Milliseconds of this run for which a person was asked or the task was paused."""
+    node_waited: int = 0
+    """Milliseconds of these that belong to the node."""
+    parent: str = ""
+    """Id of the task that has started this one; '': a message has."""
+    parent_call: str = ""
+    """Id of the parent's call that this task is the answer to."""
+    branch: str = ""
+    """Key of the parent's node, of its branch or its item's node, for which the task was started."""
+    depth: int = 0
+    """Number of tasks above this one."""
     place: str = ""
     """Place of the task among active tasks. ``a``: it may be active. ``s``: it waits in its session's queue. ``t``: it
     waits in its tenant's queue. '': it has ended, waits for a person, or was never handled."""
@@ -191,6 +213,8 @@ class TaskHeader:
             reason=(self.reason or None) if self.ended else None,
             detail=(self.detail or None) if self.ended else None,
             completed_at=rfc3339(self.ended_at) if self.ended and self.ended_at else None,
+            parent_task_id=self.parent or None,
+            node=(self.node or None) if not self.ended else None,
             last_user_message_at=rfc3339(self.said_at) if self.said_at else None,
         )
 
@@ -198,7 +222,7 @@ class TaskHeader:
 _INTEGERS = (
     "created updated ended_at step turn_steps turn_tokens input_tokens output_tokens "
     "deadline said_at turn_at asked_at waiting_at ended_mail retry_since fails repairs unanswered log_length covered "
-    "paused_mail parked archive_of queues reads_results"
+    "paused_mail parked archive_of queues reads_results node_from limit_at waited node_waited depth"
 )
 _FLOATS = "turn_usd usd"
 _MAX_NUMBER = LAST_MS
@@ -208,7 +232,7 @@ _STATUSES = frozenset(get_args(TaskStatus))
 _TARGETS = get_args(Target)
 _TEXTS = (
     "status user speaker goal instruction instruction_version correlation traceparent digest tools reason "
-    "detail paused place time_zone"
+    "detail paused place time_zone graph entry until node parent parent_call branch"
 )
 
 

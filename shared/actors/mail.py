@@ -6,6 +6,7 @@ from pydantic import Field
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.envelope import Contract
+from pentad.contracts.events import EndStatus, TaskUsage
 from pentad.contracts.tools import ToolOutcome
 
 NEW_TASK = "new"
@@ -38,6 +39,17 @@ class UserMail(Contract):
     """Context of a new task: the last turns of the session, or of the archived task it continues."""
 
 
+class ChildOutcome(Contract):
+    """The outcome of a task for the task that has started it, beside the text of its answer."""
+
+    status: EndStatus
+    value: Any = None
+    """Value of the answer: its JSON, else its text."""
+    writes: list[tuple[str, Any]] = Field(default_factory=list)
+    """Everything that the run of a graph has written to its state, in order."""
+    usage: TaskUsage = TaskUsage()
+
+
 class ResultMail(Contract):
     """A tool call's outcome (mail kind ``result``)."""
 
@@ -49,6 +61,8 @@ class ResultMail(Contract):
     """Set when the content is kept aside in the task's `big` hash under this name."""
     duration_ms: int | None = None
     """Milliseconds that the call took; None if it did not run to its end."""
+    child: ChildOutcome | None = None
+    """Further outcome of a task that the call has started; None for a tool's."""
 
     @classmethod
     def of(cls, call: str, outcome: ToolOutcome, ref: str | None = None) -> "ResultMail":

@@ -1,11 +1,12 @@
 """How a task begins and begins again, and how a message comes to it: the same for who routes and for who moves."""
 
 from pentad.contracts.commands import InboundMessage
+from pentad.contracts.graphs import GraphSpec
 from pentad.contracts.ids import encoded_id, milliseconds
 from pentad.contracts.instructions import Instruction
 from pentad.shared.actors.commit import Commit
 from pentad.shared.actors.mail import SessionMessage, UserMail
-from pentad.shared.instructions.instruction_list import kept_under, version_of
+from pentad.shared.instructions.instruction_list import graph_kept_under, kept_under, version_of
 from pentad.shared.keys import TURNS_KEPT, SessionKeys, TaskKeys, task_index
 from pentad.shared.kinds import USER
 
@@ -24,10 +25,10 @@ def begin(
     message: InboundMessage,
     runs: str,
     ttl_s: int,
-    instruction: Instruction | None,
+    runnable: Instruction | GraphSpec | None,
 ) -> None:
-    """A task that nobody has had before. ``runs``: the name of its instruction, which is kept with it if it is known.
-    ``ttl_s``: how long the index of tasks is kept."""
+    """A task that nobody has had before. ``runs``: the name of its instruction or graph, which is kept with it if it is
+    known. ``ttl_s``: how long the index of tasks is kept."""
     commit.expect(task.header, "none")
     commit.set(
         task.header,
@@ -37,8 +38,10 @@ def begin(
         goal=goal_of(message.content),
         instruction=runs,
     )
-    if instruction is not None:
-        keep_instruction(commit, task, instruction.with_output(message.output_schema))
+    if isinstance(runnable, GraphSpec):
+        _keep_graph(commit, task, runnable)
+    elif runnable is not None:
+        keep_instruction(commit, task, runnable.with_output(message.output_schema))
     commit.stamp(task.header, "updated")
     commit.begin(task, SessionKeys(task.shard, task.tenant, session), message.user_id)
     commit.expire(task_index(task.shard, task.tenant), ttl_s)
@@ -51,6 +54,13 @@ def keep_instruction(commit: Commit, task: TaskKeys, instruction: Instruction) -
     commit.set(task.header, instruction_version=version)
     if instruction.on_message == "queue":
         commit.set(task.header, queues=1)
+
+
+def _keep_graph(commit: Commit, task: TaskKeys, graph: GraphSpec) -> None:
+    """The version of the graph that the task runs is kept with it, like that of an instruction."""
+    version = version_of(graph)
+    commit.set_once(task.big, graph_kept_under(version), graph.to_json())
+    commit.set(task.header, graph=version, entry=graph.entry, node=graph.entry)
 
 
 def reopen(commit: Commit, task: TaskKeys) -> None:

@@ -1,20 +1,26 @@
 """Transcript entries: two lines each, what we know of a message and the message as the model is sent it.
 
 A transcript is only appended to. What prompts are no longer to have stays in its place, and an entry behind it says
-what they have instead: a `Replacement`. An `Exclusion`, of a message that a person has moved away, is one by nothing.
+what they have instead: a `Replacement`. An `Exclusion`, of a message that a person has moved away, is one by nothing,
+and so is a `NodeEntry`, which says how the run of a graph has gone on.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from pentad.contracts.records import Exclusion, TranscriptMeta
+from pentad.contracts.records import Exclusion, NodeEntry, TranscriptMeta
 from pentad.shared.immutable import immutable
 
 EXCLUSION: str = Exclusion.model_fields["role"].default
+NODE: str = NodeEntry.model_fields["role"].default
+_NOTES = frozenset({EXCLUSION, NODE})
+"""Roles of the entries that are no messages."""
 _EXCLUSION = b'{"role":"%s"' % EXCLUSION.encode()
 """Begins the line of an exclusion, and the line of no message."""
+_NODE_ENTRY = b'{"role":"%s"' % NODE.encode()
+"""Begins the line of an entry about a graph's run, and the line of no message."""
 
 
 def chat_form(shown_entry: Mapping[str, Any]) -> bytes:
@@ -25,6 +31,16 @@ def chat_form(shown_entry: Mapping[str, Any]) -> bytes:
 def entry(message: Mapping[str, Any], meta: TranscriptMeta) -> bytes:
     """Return a message as a transcript entry."""
     return meta.to_json() + b"\n" + to_json(message)
+
+
+def is_note(shown_entry: Mapping[str, Any]) -> bool:
+    """Return whether an entry, as `shown` gives it, is no message but says something about others."""
+    return shown_entry.get("role") in _NOTES
+
+
+def node_entries_in(lines: Iterable[bytes]) -> tuple[NodeEntry, ...]:
+    """Return the entries about a graph's run. ``lines``: as `message_of` gives them."""
+    return tuple([NodeEntry.model_validate_json(line) for line in lines if line.startswith(_NODE_ENTRY)])
 
 
 def message_of(raw: bytes) -> bytes:
@@ -55,11 +71,15 @@ def replacements_in(lines: Sequence[bytes], start: int = 0) -> tuple[Replacement
 
     ``lines``: as `message_of` gives them. ``start``: position of the first.
     """
-    return tuple(
-        Replacement(at, frozenset(Exclusion.model_validate_json(line).positions))
-        for at, line in enumerate(lines, start)
-        if line.startswith(_EXCLUSION)
-    )
+    return tuple(_replacements(lines, start))
+
+
+def _replacements(lines: Sequence[bytes], start: int) -> Iterator[Replacement]:
+    for at, line in enumerate(lines, start):
+        if line.startswith(_EXCLUSION):
+            yield Replacement(at, frozenset(Exclusion.model_validate_json(line).positions))
+        elif line.startswith(_NODE_ENTRY):
+            yield Replacement(at, frozenset(NodeEntry.model_validate_json(line).positions))
 
 
 def replaced(replacements: Sequence[Replacement]) -> frozenset[int]:
@@ -90,8 +110,11 @@ def prompt_of(messages: Sequence[bytes], replacements: Sequence[Replacement]) ->
 
 
 def left_out(messages: Sequence[Mapping[str, Any]]) -> frozenset[int]:
-    """Positions that prompts leave out: what was moved away, and what says so. ``messages``: as `shown` gives them."""
-    notes = [n for n, message in enumerate(messages) if message.get("role") == EXCLUSION]
+    """Positions that prompts leave out: what was moved away or judged, and what says so.
+
+    ``messages``: as `shown` gives them.
+    """
+    notes = [n for n, message in enumerate(messages) if is_note(message)]
     return frozenset(notes).union(*(messages[n].get("positions") or () for n in notes))
 
 

@@ -136,6 +136,36 @@ TOOL_CALLER = Instruction(
 )
 """Instruction of a tool call outside a conversation: its task is durable as all tasks are, and is not remembered."""
 
+GRAPH_JUDGE = Instruction(
+    name="graph_judge",
+    description="Says which conditions of a graph's edges hold in a conversation.",
+    system_prompt=(
+        "You watch a conversation between a person and an assistant that works in steps. The last message asks you "
+        "which of its numbered conditions hold now, as far as the conversation and the state of the work show. Judge "
+        "each condition by itself. What the conversation asks for is not for you to do. holds has one value for each "
+        "condition, in their order: true if it holds, false if it does not or if nothing shows that it does."
+    ),
+    tools=[],
+    output="json",
+    output_schema={
+        "type": "object",
+        "properties": {"holds": {"type": "array", "items": {"type": "boolean"}, "minItems": 1}},
+        "required": ["holds"],
+        "additionalProperties": False,
+    },
+    tool_rounds=0,
+    repairs=0,
+    recall=False,
+)
+
+GRAPH_NODE = Instruction(
+    name="graph_node",
+    description="Stands for the instruction of a step of a graph that asks no model.",
+    system_prompt="No model is asked: the node of a graph says what is done.",
+    tools=[],
+    recall=False,
+)
+
 BUILT_IN: Mapping[str, Instruction] = MappingProxyType(
-    {each.name: each for each in (EXECUTOR, ROUTER, MEMORY_ARCHIVER, MEMORY_RETRIEVER, TOOL_CALLER)}
+    {each.name: each for each in (EXECUTOR, ROUTER, MEMORY_ARCHIVER, MEMORY_RETRIEVER, TOOL_CALLER, GRAPH_JUDGE)}
 )

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
 
+from pentad.contracts.graphs import GraphSpec
 from pentad.contracts.instructions import Instruction
 from pentad.shared.entry_file import EntryFile
 from pentad.shared.errors import SettingsError
@@ -40,14 +41,19 @@ def prove_schema(instruction: Instruction) -> None:
 _VERSION_CHARS = 16
 
 
-def version_of(instruction: Instruction) -> str:
-    """Return the digest of an instruction in hex digits."""
-    return hashlib.sha256(instruction.to_json()).hexdigest()[:_VERSION_CHARS]
+def version_of(runnable: Instruction | GraphSpec) -> str:
+    """Return the digest of an instruction or a graph in hex digits."""
+    return hashlib.sha256(runnable.to_json()).hexdigest()[:_VERSION_CHARS]
 
 
 def kept_under(version: str) -> str:
     """Return the name of a version among a task's large values, and in its record."""
     return f"instruction:{version}"
+
+
+def graph_kept_under(version: str) -> str:
+    """Return the name of a version of a graph among a task's large values, and in its record."""
+    return f"graph:{version}"
 
 
 InstructionSource = Literal["file", "registered", "plugin", "built_in"]

@@ -7,6 +7,7 @@ from typing import Literal
 from pentad.contracts.commands import NEW_TASK, InboundMessage
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ControlAction, Decision, RoutingStage
+from pentad.contracts.graphs import GraphSpec
 from pentad.contracts.instructions import Instruction
 from pentad.services.router.domain.control_words import control_of
 from pentad.shared.actors.headers import TaskHeader
@@ -30,8 +31,8 @@ class View:
     """Instruction of the named task when it is archived and has a record; '' otherwise."""
     damaged: str = ""
     """Reason why the named task cannot be read; '' when it can."""
-    instructions: Mapping[str, Instruction] = field(default_factory=dict)
-    """Instructions that a task may run, by name."""
+    runnables: Mapping[str, Instruction | GraphSpec] = field(default_factory=dict)
+    """Instructions and graphs that a task may run, by name."""
     wrong_output: str = ""
     """Reason why the output that the message asks for is none; '' when it is one."""
     now: int = 0
@@ -147,18 +148,32 @@ def _runs(message: InboundMessage, task: TaskHeader) -> bool:
 
 def _refusal(view: View) -> Route | None:
     name = view.message.instruction
-    if name is not None and name not in view.instructions:
+    if name is not None and name not in view.runnables:
         return Route("rejected", _unknown(name, view), error=ErrorCode.BAD_MESSAGE)
     if view.wrong_output:
         return Route("rejected", f"its output_schema is wrong: {view.wrong_output}", error=ErrorCode.BAD_MESSAGE)
+    if view.message.output_schema is not None and isinstance(view.runnables.get(name or ""), GraphSpec):
+        reason = f"{name} is a graph: its last node says which form the answer has; leave output_schema out"
+        return Route("rejected", reason, error=ErrorCode.BAD_MESSAGE)
+    if view.message.state is not None and not _runs_a_graph(view):
+        reason = "state is the initial state of a graph: name a graph as instruction, or a task that runs one"
+        return Route("rejected", reason, error=ErrorCode.BAD_MESSAGE)
     if 0 < view.message.due <= view.now:
         return Route("rejected", "its deadline had passed", error=ErrorCode.DEADLINE_EXCEEDED)
     return None
 
 
+def _runs_a_graph(view: View) -> bool:
+    """Whether the message is for a graph, as far as it names what it is for."""
+    named = view.message.instruction
+    if named is not None:
+        return isinstance(view.runnables.get(named), GraphSpec)
+    return view.named is not None and bool(view.named.graph)
+
+
 def _unknown(name: str, view: View) -> str:
     """Say that this instruction does not exist, and what the sender can do instead."""
-    found = f"there is no instruction {name!r}; known: {', '.join(sorted(view.instructions))}"
+    found = f"there is no instruction {name!r}; known: {', '.join(sorted(view.runnables))}"
     tasks = view.known if view.named is None else (view.named, *view.known)
     runs = next((task.task_id for task in tasks if task.instruction == name and not task.ended), None)
     if runs is None:
@@ -173,7 +188,7 @@ def _reopenable(view: View, task: TaskHeader) -> bool:
 def _to_named(view: View, candidates: list[str]) -> Route:
     task = view.named
     if task is None and view.archived:
-        runs = view.message.instruction or (view.archived if view.archived in view.instructions else "")
+        runs = view.message.instruction or (view.archived if view.archived in view.runnables else "")
         reason = "the named task is archived: a new one begins with what it knows"
         return Route("new", reason, instruction=runs or DEFAULT_INSTRUCTION, continues="record")
     if task is None:

@@ -80,6 +80,8 @@ class Complete:
     """Text of the answer; for an answer that must be JSON, the value alone, encoded anew."""
     mode: EndMode = "complete"
     reason: str = "answered"
+    told: bool = False
+    """Whether clients were told the text already, and the transcript has it."""
 
 
 @immutable

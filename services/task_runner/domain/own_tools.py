@@ -42,18 +42,20 @@ GOES_ON = "The user has said more: the task goes on."
 
 
 def offered(
-    instruction: Instruction, published: Mapping[str, ToolSpec], reads_results: bool = False
+    instruction: Instruction, published: Mapping[str, ToolSpec], reads_results: bool = False, in_graph: bool = False
 ) -> dict[str, ToolSpec]:
     """Return the tools that an instruction allows, published ones and our own; a published tool with the name of one of
     ours is left out.
 
     A JSON answer is checked against its schema: no summary takes its place. ``reads_results``: prompts hold a part of
-    a result, and the tool that reads it on is offered, too.
+    a result, and the tool that reads it on is offered, too. ``in_graph``: a node of a graph runs the instruction, which
+    ends with an answer: the task goes on.
     """
     allowed: Collection[str] | None = instruction.tools
     if allowed is not None and reads_results:
         allowed = {*allowed, RESULT_READ}
-    own = {name: spec for name, spec in OWN.items() if instruction.output != "json" or spec is not COMPLETE_TASK}
+    completes = instruction.output != "json" and not in_graph
+    own = {name: spec for name, spec in OWN.items() if completes or spec is not COMPLETE_TASK}
     every = {name: spec for name, spec in published.items() if name not in OWN} | own
     return every if allowed is None else {name: spec for name, spec in every.items() if name in allowed}
 

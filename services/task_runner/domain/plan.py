@@ -152,6 +152,7 @@ CLOSED = "closed"
 """Reason of the end of a task that waited, and that a person said is done."""
 WAIT_EXPIRED = "wait_expired"
 """Reason of the end of a task that waited for a person who did not answer."""
+_OUT_OF_TIME = "no result within the time of the graph's node"
 _TOO_LATE = "no result within the step's time limit"
 Plan = (
     Idle
@@ -196,6 +197,8 @@ def _plan_with_place(task: TaskHeader, arrived: Arrived, now: int, bounds: Bound
         closed = give_up(unfinished, "the deadline has passed", "timeout")
         detail = f"the turn's deadline was {rfc3339(task.deadline)}"
         return End("failed", "stop", ErrorCode.DEADLINE_EXCEEDED.value, detail, closed)
+    if task.open and 0 < task.limit_at <= now and not task.waits:
+        return AskModel(give_up(unfinished, _OUT_OF_TIME, "timeout"))
     if COMPLETE in arrived.controls and task.waits and not arrived.asks:
         mode: EndMode = "fail" if arrived.queues else "complete"
         return End("completed", mode, CLOSED, closed=give_up(unfinished, "the task was completed by a person"))
@@ -205,6 +208,8 @@ def _plan_with_place(task: TaskHeader, arrived: Arrived, now: int, bounds: Bound
     if task.paused or arrived.asked_to == PAUSE:
         return _paused(task, arrived) or _rest(task, arrived, now, bounds)
     missing = tuple([call for call in unfinished if not is_ended(call, arrived)])
+    if missing and any(call.id in arrived.results for call in task.open if rule_of(call).alone):
+        return AskModel()
     if missing:
         if now < task.asked_at + bounds.step_timeout_ms or not all(rule_of(call).timed for call in missing):
             return Answered() if arrived.users and task.waits else _rest(task, arrived, now, bounds)
@@ -269,6 +274,8 @@ def fired_early(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) ->
     ]
     if "deadline" in arrived.controls and now < task.deadline:
         early.append(Timer("deadline", task.deadline))
+    if "limit" in arrived.controls and now < task.limit_at and task.open:
+        early.append(Timer("limit", task.limit_at))
     return tuple(early)
 
 
@@ -285,10 +292,13 @@ def _go_on(task: TaskHeader, arrived: Arrived, step_limit: int, closed: tuple[Cl
         return Pause(ErrorCode.BUDGET_EXCEEDED.value, closed)
     if arrived.asks:
         return AskModel(closed=closed)
-    if task.turn_steps >= step_limit:
-        detail = f"{task.turn_steps} steps since the last message have led to no answer; PENTAD_STEP_LIMIT is the limit"
+    steps = task.turn_steps - task.node_from
+    if steps >= step_limit:
+        detail = f"{steps} steps since the last message have led to no answer; PENTAD_STEP_LIMIT is the limit"
         return End("failed", "fail", ErrorCode.STEP_LIMIT.value, detail, closed)
     if exceeded_by(task.budget, task.turn_tokens, task.turn_usd, task.turn_steps):
+        if task.parent:  # its budget is a part of its parent's: nobody could give it more
+            return End("failed", "fail", ErrorCode.BUDGET_EXCEEDED.value, "its part of the budget is used up", closed)
         return Pause(ErrorCode.BUDGET_EXCEEDED.value, closed)
     return AskModel(closed=closed)
 

@@ -4,13 +4,16 @@
 it events and writes down the effect: it decides nothing itself. Another strategy is another class here.
 """
 
-from collections.abc import Collection
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
+from pentad.contracts.errors import ErrorCode
+from pentad.contracts.graphs import GraphSpec
 from pentad.contracts.instructions import DIRECT_CALL, Instruction
+from pentad.contracts.records import NodeEntry
 from pentad.services.task_runner.domain.after_answer import (
     CallFailed,
     CallTools,
@@ -23,9 +26,40 @@ from pentad.services.task_runner.domain.after_answer import (
     after_cut,
     planned_call,
 )
-from pentad.shared.actors.mail import CallRequest
+from pentad.shared.actors.mail import CallRequest, ChildOutcome
 from pentad.shared.immutable import immutable
 from pentad.shared.models.ports import ModelAnswer, ToolCallDraft
+
+
+@immutable
+class ChildTask:
+    """A task that a node of a graph starts."""
+
+    index: int
+    """Number of the branch or item, from 0 on."""
+    name: str
+    """Key of the branch or of the item's node, or the name of the graph."""
+    graph: GraphSpec
+    entry: str
+    """Key of the node with which it begins."""
+    until: str
+    """Key of the node before which it ends; '' for none."""
+    state: Mapping[str, Any]
+    """State with which it begins."""
+    said: str | None = None
+    """Text that it works on, after the conversation of its parent; None: the conversation alone."""
+
+
+@immutable
+class EndedCall:
+    """A call of the task that has ended."""
+
+    id: str
+    ok: bool
+    text: str
+    """The result, or the reason of the failure, as a model would be told it."""
+    child: ChildOutcome | None = None
+    """Further outcome of a task that the call has started."""
 
 
 @immutable
@@ -34,8 +68,12 @@ class TurnReady:
 
     newest: bytes
     """Newest message of the transcript, as a model would be sent it."""
-    ok: Collection[str] = frozenset()
-    """Ids of the calls whose results have come, and are no failures."""
+    ended: Sequence[EndedCall] = ()
+    """Calls that have ended since the step before, in their order."""
+    said: str = ""
+    """Text of the messages that have come."""
+    now: int = 0
+    """Time in ms of the server's clock."""
 
 
 @immutable
@@ -45,6 +83,8 @@ class ModelAnswered:
     answer: ModelAnswer
     checked: CheckedJson | None = None
     """Check of an answer that `is_to_be_checked`."""
+    now: int = 0
+    """Time in ms of the server's clock."""
 
 
 @immutable
@@ -52,6 +92,16 @@ class ModelCut:
     """A message has cut the model's answer short."""
 
     said: ModelAnswer
+
+
+@immutable
+class ModelGaveUp:
+    """The model has no answer, and is not asked again."""
+
+    code: ErrorCode
+    problem: str
+    now: int = 0
+    """Time in ms of the server's clock."""
 
 
 @immutable
@@ -64,8 +114,47 @@ class KeepNothing:
     """The cost of an answer that was cut short is kept, and nothing else."""
 
 
-Event = TurnReady | ModelAnswered | ModelCut
-Effect = AskTheModel | Next | NothingSaid | KeepNothing
+@immutable
+class GoOn:
+    """The task goes on at once, without waiting for anybody."""
+
+    text: str = ""
+    """Text of the node that has ended; '' where there is none to be told."""
+    delay_ms: int = 0
+    """Time for which it waits first."""
+    result: str | None = None
+    """Results of the tasks that the node has started, for the models of later nodes."""
+
+
+@immutable
+class StartChildren:
+    """The task waits for tasks that it starts, and for those that it has started already."""
+
+    children: tuple[ChildTask, ...]
+    at_once: int = 1
+    """Number of such tasks that are under way at the same time, which share the rest of the budget."""
+
+
+@immutable
+class FailRun:
+    """The turn has no answer, and the task fails."""
+
+    code: ErrorCode
+    problem: str
+
+
+@immutable
+class Noted:
+    """Entries about the run of a graph are kept, and then the task does this."""
+
+    entries: tuple[NodeEntry, ...]
+    then: Next | GoOn | StartChildren | FailRun
+    outcome: ChildOutcome | None = None
+    """Further outcome of a task that ends with this and that another has started."""
+
+
+Event = TurnReady | ModelAnswered | ModelCut | ModelGaveUp
+Effect = AskTheModel | Next | NothingSaid | KeepNothing | GoOn | StartChildren | FailRun | Noted
 
 
 class Strategy(Protocol):
@@ -88,6 +177,8 @@ class Executor:
             return AskTheModel()
         if isinstance(event, ModelCut):
             return after_cut(event.said, turn) or KeepNothing()
+        if isinstance(event, ModelGaveUp):
+            return FailRun(event.code, event.problem)
         return after_answer(event.answer, turn, event.checked)
 
 
@@ -100,12 +191,15 @@ class ToolCaller:
         """The effect of this event. ``turn``: what the turn may still do."""
         if isinstance(event, ModelCut):
             return KeepNothing()
+        if isinstance(event, ModelGaveUp):
+            return FailRun(event.code, event.problem)
         if isinstance(event, ModelAnswered):  # a person has redriven the call
             return after_answer(event.answer, turn)
         newest = from_json(event.newest)
         if newest.get("role") == "tool":
             text = str(newest.get("content") or "")
-            return Complete(text, turn.end_mode) if newest.get("tool_call_id") in event.ok else CallFailed(text)
+            ok = [call.id for call in event.ended if call.ok]
+            return Complete(text, turn.end_mode) if newest.get("tool_call_id") in ok else CallFailed(text)
         return _asked_call(newest.get("content"), turn)
 
 

@@ -19,12 +19,15 @@ class TargetRule:
     answer. ``others``: it waits for nobody, and ends when all other calls have."""
     timed: bool = True
     """Whether the step's time limit ends it. While one call has no limit, its step has none."""
+    alone: bool = False
+    """Whether its result is handled when it comes, and the other calls of its kind stay open."""
 
 
 RULES: dict[Target, TargetRule] = {
     "worker": TargetRule("result"),
     "person": TargetRule("message", timed=False),
     "runner": TargetRule("others"),
+    "branch": TargetRule("result", timed=False, alone=True),
 }
 
 
@@ -39,6 +42,16 @@ def is_ended(call: OpenCall, arrived: Arrived) -> bool:
         return True
     ends_by = rule_of(call).ends_by
     return ends_by == "others" or (ends_by == "message" and bool(arrived.users))
+
+
+def stays_open(call: OpenCall, arrived: Arrived) -> bool:
+    """Whether the task goes on beside this call, which waits for its result."""
+    return rule_of(call).alone and call.id not in arrived.results
+
+
+def starts_task(call: OpenCall) -> bool:
+    """Whether the call has started a task, whose id follows from the call's."""
+    return call.target == "branch"
 
 
 def asks_person(call: OpenCall) -> bool:

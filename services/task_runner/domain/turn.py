@@ -32,6 +32,10 @@ class CurrentTurn:
         """A copy that counts one step more, which has used this much."""
         return replace(self, steps=self.steps + 1, tokens=self.tokens + tokens, usd=self.usd + usd)
 
+    def with_child(self, tokens: int, usd: float) -> "CurrentTurn":
+        """A copy that counts what a task has used that this one has started."""
+        return replace(self, tokens=self.tokens + tokens, usd=self.usd + usd)
+
     @property
     def message_fields(self) -> dict[str, str | bytes]:
         """The fields of the task's header that later steps know the turn's message by."""

@@ -31,6 +31,8 @@
 --   setnx k field value      cut k field value     remove the field if it has this value
 --   event k json maxlen ttl  append to an event stream      delta k json maxlen ttl d   likewise, with the field d
 --   post h box s actor kind body
+--   report h box s actor kind body control
+--                            likewise, unless that actor is gone; control: what its beat is to notice, or ''
 --   queue k json             append to a work stream
 --   timer k member ms        due that many ms from now     due k member ms    due at this date
 --   untimer k n member ...
@@ -173,6 +175,12 @@ while i <= #ARGV do
     words = 7
     post(k(1), k(2), k(3), ARGV[i + 4], ARGV[i + 5], ARGV[i + 6])
     newer = newer or k(1) == header -- mail to itself, e.g. the result of a call that nobody can run
+  elseif op == 'report' then
+    words = 8
+    if status_of(k(1)) ~= 'none' then
+      post(k(1), k(2), k(3), ARGV[i + 4], ARGV[i + 5], ARGV[i + 6])
+      if ARGV[i + 7] ~= '' then call('HSET', k(1), 'control', ARGV[i + 7]) end
+    end
   elseif op == 'queue' then
     words = 3
     call('XADD', k(1), '*', 'data', ARGV[i + 2])

@@ -1,12 +1,13 @@
 -- A worker that has read a wake-up takes the actor's lease and gets header, mail and new transcript in one round trip.
--- A task that has not ended gets its place here, or waits for one in a queue: before anything is done for it.
+-- A task that has not ended gets its place here, or waits for one in a queue: before anything is done for it. A task that
+-- another has started needs none: its parent has one, and waits for it.
 -- KEYS header messages signals log stream, then of a task: places queue
 -- ARGV wake-id group lease-ms nonce log-position ('': none wanted) most-messages most-bytes actor
 --   of a task: active tasks that a session may have, and the tenant
 -- Returns {'gone'} | {'leased', ms} | {'ok', now, header, messages, signals, transcript from that position}
 local header, messages, signals, log, stream, places, queue = unpack(KEYS)
-local current, expires, length, token, attempt, starts, status, place, session =
-  unpack(call('HMGET', header, 'wake', 'exp', 'lease', 'token', 'attempt', 'starts', 'status', 'place', 'session'))
+local current, expires, length, token, attempt, starts, status, place, session, parent =
+  unpack(call('HMGET', header, 'wake', 'exp', 'lease', 'token', 'attempt', 'starts', 'status', 'place', 'session', 'parent'))
 if current ~= ARGV[1] then
   ack(stream, ARGV[2], ARGV[1], named(ARGV[8]))
   return {'gone'}
@@ -16,7 +17,7 @@ local left = lease_left(expires, length or ARGV[3], t)
 if left > 0 then return {'leased', left} end
 local gained = {}
 local going_on = status == 'active' or status == 'pending' or status == 'waiting' or status == 'stale'
-if places and (place or '') == '' and going_on then
+if places and (place or '') == '' and (parent or '') == '' and going_on then
   local tenant = string.match(ARGV[8], '^[^/]+')
   local own = tenant .. '/' .. (session or '')
   local of_session, of_tenant, wait_in_session, wait_in_tenant =

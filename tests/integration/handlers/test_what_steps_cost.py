@@ -105,9 +105,9 @@ def _read_all(patch: pytest.MonkeyPatch) -> None:
 
 def _send_all(patch: pytest.MonkeyPatch) -> None:
     def write(
-        writer: StepWriter, answer: ModelAnswer, following: Next, asked: Asked, *, redriven: bool = False
+        writer: StepWriter, answer: ModelAnswer, following: Next, asked: Asked, *more: Any, redriven: bool = False
     ) -> Sequence[RequestedCall]:
-        calls = write_answer(writer, answer, following, asked, redriven=redriven)
+        calls = write_answer(writer, answer, following, asked, *more, redriven=redriven)
         writer.commit.set(writer.keys.header, all=b"".join(asked.before))
         return calls
 

@@ -29,7 +29,7 @@ def task(name: str, status: TaskStatus, ended_at: int = NOW) -> TaskHeader:
 
 def view(task_id: str | None = None, **given: Any) -> View:
     message = InboundMessage(content="hi", session_id="s1", task_id=task_id)
-    seen = View(message=message, instructions=BUILT_IN, now=NOW, grace_ms=GRACE, weighed=False)
+    seen = View(message=message, runnables=BUILT_IN, now=NOW, grace_ms=GRACE, weighed=False)
     return replace(seen, **given)
 
 
@@ -206,5 +206,5 @@ def test_a_message_may_ask_for_a_new_task(weighed: bool) -> None:
     assert (route.decision, route.task, route.instruction) == ("new", None, "executor")
     assert (route.reason, route.candidates) == ("the message asks for a new task", ["a"])
     message = InboundMessage(content="cancel that", session_id="s1", task_id="new", instruction="poet")
-    asked = routed(replace(view(known=(live,), instructions={"poet": POET}), message=message, weighed=weighed))
+    asked = routed(replace(view(known=(live,), runnables={"poet": POET}), message=message, weighed=weighed))
     assert (asked.decision, asked.instruction) == ("new", "poet"), "no control: it has said where it goes"

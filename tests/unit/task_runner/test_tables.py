@@ -3,7 +3,7 @@
 from typing import get_args
 
 from pentad.services.task_runner import answer_writer, plan_writer
-from pentad.services.task_runner.domain.after_answer import Next
+from pentad.services.task_runner.answer_writer import Following
 from pentad.services.task_runner.domain.plan import AskModel, CallAgain, GiveAway, Plan
 
 
@@ -13,4 +13,4 @@ def test_each_plan_has_one_function_or_needs_more_than_the_task_first() -> None:
 
 
 def test_each_thing_that_follows_an_answer_has_one_function() -> None:
-    assert answer_writer.FOLLOWS.keys() == set(get_args(Next))
+    assert answer_writer.FOLLOWS.keys() == set(get_args(Following))
