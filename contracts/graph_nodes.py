@@ -13,7 +13,8 @@ FAIL = "fail"
 """Stands for no node in ``on_error``: the run of the graph fails."""
 NodeKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")]
 StateKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$")]
-StatePath = Annotated[str, StringConstraints(pattern=r"^state(\.[A-Za-z0-9_-]{1,64}){1,8}$")]
+STATE_PATH = r"^state(\.[A-Za-z0-9_-]{1,64}){1,8}$"
+StatePath = Annotated[str, StringConstraints(pattern=STATE_PATH)]
 """Place in the state of a run: ``state``, a key, and keys of objects or indexes of lists below it."""
 Reducer = Literal["replace", "append", "merge", "sum"]
 """Rule by which a written value joins the value that the key has. ``replace``: it takes its place. ``append``: lists

@@ -15,7 +15,7 @@ from pentad.contracts.envelope import Contract
 from pentad.contracts.graph_checks import declared_reducers, problems_of
 from pentad.contracts.graph_nodes import MAX_S, Edge, Node, NodeKey, Reducer
 from pentad.contracts.ids import Identifier
-from pentad.contracts.instructions import MAX_SCHEMA, MessagePolicy
+from pentad.contracts.instructions import MAX_SCHEMA, Instruction, MessagePolicy
 
 MAX_NODES = 200
 MAX_EDGES = 1_000
@@ -85,3 +85,7 @@ class GraphSpec(Contract):
     def to_json(self) -> bytes:
         """Return the wire form, which is the same for the same graph."""
         return self.__pydantic_serializer__.to_json(self, exclude_none=True, by_alias=True)
+
+
+Runnable = Instruction | GraphSpec
+"""What a message may name, and a task runs."""

@@ -35,6 +35,16 @@ MAX_ANSWER_TOKENS = 10_000_000
 ToolName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
 
 
+def placeholders_in(text: str) -> frozenset[str]:
+    """Return the names of the placeholders in a text; those with doubled braces are text."""
+    return frozenset(name for _, name in _PLACEHOLDER.findall(text) if name)
+
+
+def state_paths_in(text: str) -> frozenset[str]:
+    """Return the places of the state of a graph's run that a text names as placeholders, each as ``state.PATH``."""
+    return frozenset(name for name in placeholders_in(text) if name.startswith(_STATE))
+
+
 class Instruction(Contract):
     """The instruction of a task: the system prompt, the tools and model to use, and the form of the answer."""
 
@@ -101,7 +111,7 @@ class Instruction(Contract):
     @property
     def placeholders(self) -> frozenset[str]:
         """Names of the placeholders in the system prompt."""
-        return frozenset(name for _, name in _PLACEHOLDER.findall(self.system_prompt) if name)
+        return placeholders_in(self.system_prompt)
 
     @property
     def variables(self) -> frozenset[str]:
@@ -111,7 +121,7 @@ class Instruction(Contract):
     @property
     def state_paths(self) -> frozenset[str]:
         """Places of the state of a graph's run in the system prompt, each as ``state.PATH``."""
-        return frozenset(name for name in self.placeholders if name.startswith(_STATE))
+        return state_paths_in(self.system_prompt)
 
     def filled(self, values: Mapping[str, str]) -> str:
         """Return the system prompt with the placeholders replaced by ``values``; doubled braces become single ones."""

@@ -1,4 +1,4 @@
-"""Files that list entries, JSON or TOML, read once at start. Errors name the place of each mistake."""
+"""Files with lists of entries, JSON or TOML, read once at start. Errors name the place of each mistake."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T", bound=Contract)
 
 @immutable
 class EntryFile(Generic[T]):
-    """A kind of file with a list of entries. A field that entries do not have is refused: it may be misspelt."""
+    """A list of entries in a kind of file. A field that entries do not have is refused: it may be misspelt."""
 
     variable: str
     """The setting that names the file."""
@@ -37,15 +37,31 @@ class EntryFile(Generic[T]):
     check: Callable[[Sequence[T]], None]
     """Raises ``SettingsError`` for mistakes that no entry shows by itself, like a name used twice."""
     most_bytes: int
+    beside: str | None = None
+    """The name of another list that the file may hold, beside this one or in its place."""
 
     def read(self, path: Path) -> tuple[T, ...]:
         """Return the entries, in their order. Raises ``SettingsError``, which names the place of each mistake."""
+        return self.read_beside(path, self.parsed(path))
+
+    def parsed(self, path: Path) -> Any:
+        """Return what the file holds, for `read_beside`. Raises ``SettingsError``."""
         try:
-            entries = self._entries(self._rows(_parsed(path, self.most_bytes)))
+            return _parsed(path, self.most_bytes)
+        except SettingsError as error:
+            raise self._wrong(path, error) from None
+
+    def read_beside(self, path: Path, parsed: Any) -> tuple[T, ...]:
+        """Return the entries of a file that was parsed, as `read` does."""
+        try:
+            entries = self._entries(self._rows(parsed))
             self.check(entries)
         except SettingsError as error:
-            raise SettingsError(f"{self.variable} is wrong: {path}: {error}") from None
+            raise self._wrong(path, error) from None
         return entries
+
+    def _wrong(self, path: Path, error: SettingsError) -> SettingsError:
+        return SettingsError(f"{self.variable} is wrong: {path}: {error}")
 
     def of_program(self, rows: Any, argument: str) -> tuple[T, ...]:
         """Return the entries that a program hands over, as dicts or as models, in their order.
@@ -64,10 +80,13 @@ class EntryFile(Generic[T]):
         return f"{self.listed}[{number}]" + (f" ({name[:_SHOWN]!r})" if isinstance(name, str) else "")
 
     def _rows(self, found: Any) -> list[Any]:
-        rows = found.get(self.listed) if isinstance(found, dict) else None
-        if not isinstance(rows, list) or set(found) != {self.listed}:
+        fields = set(found) if isinstance(found, dict) else set()
+        absent: list[Any] | None = [] if self.beside in fields else None
+        rows = found.get(self.listed, absent) if isinstance(found, dict) else None
+        if not isinstance(rows, list) or fields - {self.listed, self.beside}:
             form = f'`{{"{self.listed}": [...]}}` in JSON, `[[{self.listed}]]` in TOML'
-            raise SettingsError(f"it must hold a list `{self.listed}`: {form}, and nothing else")
+            more = "" if self.beside is None else f", or a list `{self.beside}`, or both"
+            raise SettingsError(f"it must hold a list `{self.listed}`: {form}{more}, and nothing else")
         return self._counted(rows)
 
     def _counted(self, rows: Sequence[Any]) -> list[Any]:

@@ -18,8 +18,9 @@ from pydantic import (
 )
 
 from pentad.contracts.dates import zone_of
+from pentad.contracts.graphs import Runnable
 from pentad.contracts.ids import is_identifier
-from pentad.contracts.instructions import MAX_ANSWER_TOKENS, Instruction
+from pentad.contracts.instructions import MAX_ANSWER_TOKENS
 from pentad.contracts.models import ModelEntry, ThinkTagsHabit, is_model_key_name
 from pentad.shared.addresses import check_redis_url, read_http_url
 from pentad.shared.errors import SettingsError
@@ -78,7 +79,7 @@ class Settings(BaseModel):
     registered at run time may name, and where each may be sent. Those of `PENTAD_MODELS`, and `LLM_API_KEY` and
     `EMBED_API_KEY`, go to the servers that they are used for anyway. The same for all services."""
     pentad_instructions: Path | None = None
-    """A file with instructions, `.json` or `.toml`; one of its names goes before whatever else has that name."""
+    """A file with instructions and graphs, `.json` or `.toml`; its names go before whatever else has them."""
 
     redis_url: str | None = None
     """Unset: a Redis server is started from its wheel, with its data in the data directory."""
@@ -216,7 +217,7 @@ class Settings(BaseModel):
 
     _models: tuple[ModelEntry, ...] = PrivateAttr(default=())
 
-    _instructions: tuple[Instruction, ...] = PrivateAttr(default=())
+    _runnables: tuple[Runnable, ...] = PrivateAttr(default=())
 
     @property
     def models_of_program(self) -> tuple[ModelEntry, ...]:
@@ -224,14 +225,14 @@ class Settings(BaseModel):
         return self._models
 
     @property
-    def instructions_of_program(self) -> tuple[Instruction, ...]:
-        """The instructions that the program hands over; they go before those of ``PENTAD_INSTRUCTIONS``."""
-        return self._instructions
+    def runnables_of_program(self) -> tuple[Runnable, ...]:
+        """The instructions and graphs that the program hands over; they go before those of ``PENTAD_INSTRUCTIONS``."""
+        return self._runnables
 
-    def handing_over(self, models: tuple[ModelEntry, ...], instructions: tuple[Instruction, ...]) -> Self:
-        """Return a copy with the models and instructions of the program."""
+    def handing_over(self, models: tuple[ModelEntry, ...], runnables: tuple[Runnable, ...]) -> Self:
+        """Return a copy with the models, instructions and graphs of the program."""
         made = self.model_copy()
-        made._models, made._instructions = models, instructions
+        made._models, made._runnables = models, runnables
         return made
 
     @property

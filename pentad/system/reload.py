@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from pentad.contracts.instructions import Instruction
+from pentad.contracts.graphs import Runnable
 from pentad.contracts.models import ModelEntry
 from pentad.shared.errors import PentadError
 from pentad.shared.instructions.instruction_list import configured_instructions
@@ -31,7 +31,7 @@ Stamps = Mapping[str, tuple[int, int, int] | None]
 class UsesInstructions(Protocol):
     """A service that has the instructions of the file, and takes others while it runs."""
 
-    def use_instructions(self, configured: Sequence[Instruction]) -> None:
+    def use_instructions(self, configured: Sequence[Runnable]) -> None:
         """Take these from now on."""
 
 

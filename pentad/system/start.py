@@ -13,11 +13,12 @@ from pydantic import BaseModel
 from pentad.client.agent import Agent
 from pentad.client.gateway import Address
 from pentad.errors import ClientError
+from pentad.shared.agent_graphs.given import GivenGraph
 from pentad.shared.command_settings import adopt_env_file, unknown_variables
 from pentad.shared.embedded.data_dir import DataDirLock
 from pentad.shared.embedded.operator_key import with_operator_key
 from pentad.shared.errors import SettingsError
-from pentad.shared.instructions.instruction_list import given_instructions
+from pentad.shared.instructions.instruction_list import given_runnables
 from pentad.shared.models.model_list import given_models
 from pentad.shared.plugins.definition import ToolDefinition
 from pentad.shared.plugins.errors import PluginError
@@ -46,6 +47,7 @@ async def start(
     *,
     models: Sequence[Mapping[str, Any] | BaseModel] = (),
     instructions: Sequence[Mapping[str, Any] | BaseModel] = (),
+    graphs: Sequence[GivenGraph] = (),
     tools: Sequence[GivenTool] = (),
     plugins: Sequence[str | ModuleType] | None = None,
     logger: logging.Logger | None = None,
@@ -58,8 +60,9 @@ async def start(
     With an embedded Redis on ``data_dir`` (``PENTAD_DATA_DIR``) unless ``REDIS_URL`` is set; the gateway listens on
     loopback, on ``port`` or any free one.
 
-    ``models`` and ``instructions``: dicts with the fields of the files of ``PENTAD_MODELS`` and
-    ``PENTAD_INSTRUCTIONS``; they go before entries of the files with the same id or name. ``tools``: functions,
+    ``models``, ``instructions`` and ``graphs``: dicts with the fields of the files of ``PENTAD_MODELS`` and
+    ``PENTAD_INSTRUCTIONS``, a graph also as an ``AgentGraph``; they go before entries of the files with the same id or
+    name. ``tools``: functions,
     decorated with ``@pentad.tool`` or plain, and objects of ``pentad.ExpandableTool``. They run in this process, async
     ones on this loop, plain ones in threads, with the time limits of other tools; but one that blocks the loop holds up
     everything, and a thread that hangs is not ended. ``plugins``: modules with tools and instructions, in place of
@@ -76,7 +79,7 @@ async def start(
     """
     definitions = _tools(tools)
     chosen = _settings(data_dir, plugins, settings, definitions)
-    given = given_models(models), await asyncio.to_thread(given_instructions, instructions)
+    given = given_models(models), await asyncio.to_thread(given_runnables, instructions, graphs)
     chosen = chosen.handing_over(*given)
     with logging_to(logger), DataDirLock(chosen.pentad_data_dir):
         for line in unknown_variables():

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 
-from pentad.contracts.instructions import Instruction
+from pentad.contracts.graphs import Runnable
 from pentad.contracts.streams import Service
 from pentad.shared.child_processes import Backoff, ending
 from pentad.shared.errors import PentadError
@@ -87,7 +87,7 @@ class SupervisedService:
         if self._process is not None:
             await self._process.fetch_counts()
 
-    def use_instructions(self, configured: Sequence[Instruction]) -> None:
+    def use_instructions(self, configured: Sequence[Runnable]) -> None:
         """Have the process read the files of the settings anew: they were found readable here."""
         self._read_files()
 

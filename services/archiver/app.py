@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
-from pentad.contracts.instructions import Instruction
+from pentad.contracts.graphs import Runnable
 from pentad.contracts.streams import ARCHIVE, ERASE, EXTRACT, LEARN, MEMORY, REMEMBER, Stream
 from pentad.services.archiver.damage import DamagedParts, DamageWatch
 from pentad.services.archiver.ended_tasks import EndedTasks
@@ -142,7 +142,7 @@ class Archiver(ConsumingService):
         models = () if self._models is None else (self._book.follow(), *self._models.loops())
         return [*super().loops(), *models, announce_wait(self.store, self._waits_for)]
 
-    def use_instructions(self, configured: Sequence[Instruction]) -> None:
+    def use_instructions(self, configured: Sequence[Runnable]) -> None:
         """Take other instructions of the file."""
         self._book.use_file(configured)
 

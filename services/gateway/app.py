@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from secrets import token_hex
 from typing import Any
 
-from pentad.contracts.instructions import Instruction
+from pentad.contracts.graphs import Runnable
 from pentad.services.gateway.api_docs.document_routes import DocumentRoutes
 from pentad.services.gateway.api_docs.openapi import document
 from pentad.services.gateway.asgi import GatewayApp
@@ -28,12 +28,18 @@ from pentad.services.gateway.memory.statements import Episodes, KnowledgeEdits
 from pentad.services.gateway.operator.completion_routes import CompletionRoutes
 from pentad.services.gateway.operator.dead_letter_routes import DeadLetterRoutes
 from pentad.services.gateway.operator.dead_letters import Letters
+from pentad.services.gateway.operator.graph_routes import GraphRoutes
 from pentad.services.gateway.operator.instruction_routes import InstructionRoutes, RunRoutes
-from pentad.services.gateway.operator.instructions import InstructionRegistry, KnownInstructions
 from pentad.services.gateway.operator.model_calls import ModelCallClient
 from pentad.services.gateway.operator.model_routes import ModelRoutes
 from pentad.services.gateway.operator.models import ModelRegistry
 from pentad.services.gateway.operator.redrives import Redrives
+from pentad.services.gateway.operator.runnables import (
+    KnownRunnables,
+    RegistryParts,
+    graph_registry,
+    instruction_registry,
+)
 from pentad.services.gateway.tasks.control import Control
 from pentad.services.gateway.tasks.direct_calls import DirectCalls
 from pentad.services.gateway.tasks.eval_cases import EvalCases
@@ -81,7 +87,7 @@ _START_QUIETLY_S = 1.0
 ROUTE_GROUPS: tuple[type, ...] = (
     *(MessageRoutes, SessionRoutes, TokenRoutes, TaskRoutes, ToolRoutes),
     *(MemoryRoutes, ForgettingRoutes, UpkeepRoutes, KnowledgeRoutes, ErasureRoutes),
-    *(ModelRoutes, CompletionRoutes, InstructionRoutes, RunRoutes, DeadLetterRoutes, DocumentRoutes),
+    *(ModelRoutes, CompletionRoutes, InstructionRoutes, GraphRoutes, RunRoutes, DeadLetterRoutes, DocumentRoutes),
 )
 """All groups of routes but health and metrics, which every service has."""
 
@@ -102,7 +108,7 @@ class GatewayService:
         self._watch = LossWatch(store, inbox, lambda: self._relay.answered_at)
         self._relay.on_connect(self._watch.suspect)
         file = configured_instructions(settings)
-        self._book, self._known = InstructionBook(store, file), KnownInstructions(store, file)
+        self._book, self._known = InstructionBook(store, file), KnownRunnables(store, file)
         self._models = ModelRegistry(store, configured_models(settings), [self._known])
         self._groups = self._make_groups(inbox)
         self._metrics_keys = metrics_keys_of(settings, host)
@@ -165,19 +171,21 @@ class GatewayService:
 
     def _operator_routes(self, queries: Queries, turns: TurnFollower) -> tuple[object, ...]:
         settings, store, shards = self._settings, self._store, self._settings.pentad_shards
-        known, models = self._known, self._models
+        models = self._models
+        parts = RegistryParts(store, self._known, models, queries.tool_names)
         self._calls, self._embedder = ModelCallClient(store, shards), make_embedder(settings, store, _EMBED_S)
         letters = Letters(store, queries, shards)
         return (
             ModelRoutes(models),
             CompletionRoutes(self._calls, models, queries, self._embedder, self._streams.closing, shards),
-            InstructionRoutes(InstructionRegistry(store, known, models, queries.tool_names)),
+            InstructionRoutes(instruction_registry(parts)),
+            GraphRoutes(graph_registry(parts)),
             RunRoutes(self._book, turns, self._streams.closing, shards),
             DeadLetterRoutes(letters, Redrives(store, letters, queries, settings.session_ttl_s, shards)),
         )
 
-    def use_instructions(self, configured: Sequence[Instruction]) -> None:
-        """Take other instructions of the file."""
+    def use_instructions(self, configured: Sequence[Runnable]) -> None:
+        """Take other instructions and graphs of the file."""
         self._book.use_file(configured)
         self._known.use_file(configured)
 

@@ -25,7 +25,7 @@ from pentad.shared.memory.stores import graph_of, vectors_of
 from pentad.shared.memory.walks import HitWalks
 from pentad.shared.models.tool_forms import what_servers_refuse
 from pentad.shared.plugins.definition import ToolDefinition, description_gaps
-from pentad.shared.presence.published import BEAT_S, INSTRUCTIONS, TOOLS
+from pentad.shared.presence.published import BEAT_S, GRAPHS, INSTRUCTIONS, TOOLS
 from pentad.shared.records.record_store import Records
 from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.service.process import cancel_and_wait
@@ -84,6 +84,8 @@ class ToolWorker(ConsumingService):
         """Names of the tools that were published last."""
         self._published_instructions: set[str] = set()
         """Names of the instructions that were published last."""
+        self._published_graphs: set[str] = set()
+        """Names of the graphs that were published last."""
         self._warned_about: dict[str, ToolSpec] = {}
         """The tools that were looked at, as they were then."""
         self._changed = asyncio.Event()
@@ -174,11 +176,16 @@ class ToolWorker(ConsumingService):
         told = {each.name for each in instructions}
         await INSTRUCTIONS.withdraw(self.store, self._published_instructions - told)
         await INSTRUCTIONS.publish(self.store, instructions)
-        self._published, self._published_instructions = names, told
+        graphs = self._processes.graphs
+        drawn = {each.name for each in graphs}
+        await GRAPHS.withdraw(self.store, self._published_graphs - drawn)
+        await GRAPHS.publish(self.store, graphs)
+        self._published, self._published_instructions, self._published_graphs = names, told, drawn
 
     async def _forget_others(self) -> None:
         await TOOLS.forget_others(self.store, self._sources.specs())
         await INSTRUCTIONS.forget_others(self.store, self._processes.instructions)
+        await GRAPHS.forget_others(self.store, self._processes.graphs)
 
     async def _keep_published(self) -> None:
         """Publish again when the registry has lost something, and now and then as a sign of life."""
@@ -193,8 +200,10 @@ class ToolWorker(ConsumingService):
                 continue
 
     async def _lost(self) -> bool:
-        return await TOOLS.lost(self.store, self._sources.specs()) or await INSTRUCTIONS.lost(
-            self.store, self._processes.instructions
+        return (
+            await TOOLS.lost(self.store, self._sources.specs())
+            or await INSTRUCTIONS.lost(self.store, self._processes.instructions)
+            or await GRAPHS.lost(self.store, self._processes.graphs)
         )
 
     @property

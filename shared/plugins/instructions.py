@@ -9,13 +9,11 @@ from pydantic import BaseModel, ValidationError
 from pentad.contracts.instructions import Instruction, MessagePolicy
 from pentad.shared.plugins.docstrings import parse_docstring
 from pentad.shared.plugins.errors import PluginError
+from pentad.shared.plugins.runnables import defined_runnables, register_runnable
 
 F = TypeVar("F", bound=Callable[[], str])
 Output = type[BaseModel] | Mapping[str, Any]
 """A pydantic model, or a JSON schema."""
-
-_instructions: dict[str, tuple[Instruction, str]] = {}
-"""The instructions by name, each with the place where it is defined."""
 
 
 def instruction(
@@ -67,7 +65,7 @@ def instruction(
         }
         if output is not None:
             fields |= {"output": "json", "output_schema": _schema(output)}
-        _register(_made(fields), f"{function.__module__}.{function.__qualname__}")
+        register_runnable(_made(fields), f"{function.__module__}.{function.__qualname__}")
         return function
 
     return register
@@ -75,12 +73,7 @@ def instruction(
 
 def registered_instructions() -> Mapping[str, Instruction]:
     """Return the instructions that the modules imported so far have defined, by name."""
-    return MappingProxyType({name: made for name, (made, _) in _instructions.items()})
-
-
-def instruction_sources() -> Sequence[str]:
-    """Return the place where each instruction is defined: ``module.function``."""
-    return tuple(source for _, source in _instructions.values())
+    return MappingProxyType({name: made for name, made in defined_runnables().items() if isinstance(made, Instruction)})
 
 
 def _schema(output: Output) -> dict[str, Any]:
@@ -99,13 +92,3 @@ def _made(fields: Mapping[str, Any]) -> Instruction:
         where = ".".join(str(part) for part in first["loc"])
         problem = first["msg"].removeprefix("Value error, ")
         raise PluginError(f"instruction {fields['name']!r}: {f'{where}: {problem}' if where else problem}") from None
-
-
-def _register(made: Instruction, source: str) -> None:
-    earlier = _instructions.get(made.name)
-    if earlier is not None and earlier[1] != source:
-        raise PluginError(
-            f"instruction {made.name!r} is defined twice, as {earlier[1]} and as {source}: "
-            "give one of them another name with @instruction(name=...)"
-        )
-    _instructions[made.name] = (made, source)

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from pentad.shared.plugins.definition import ToolDefinition
 from pentad.shared.plugins.errors import PluginError
-from pentad.shared.plugins.instructions import instruction_sources
 from pentad.shared.plugins.registry import registered_tools
+from pentad.shared.plugins.runnables import runnable_sources
 
 _VARIABLE = re.compile("[A-Z][A-Z0-9_]+")
 MAX_SOURCE_FILES = 1_000
@@ -130,14 +130,15 @@ _ADVICE = "put it into a module of its own, my_tools.py, and name that: pentad.s
 
 
 def script_plugin(given: Collection[ToolDefinition] = ()) -> str | None:
-    """Return the name under which others import the running program; None when it defines no tool and no instruction.
+    """Return the name under which others import the running program; None when it defines nothing for them: no tool,
+    instruction or graph.
 
     ``given``: tools that run in this process, and need not be imported elsewhere. Raises ``PluginError`` when it
     defines some others and cannot be imported with what it defines.
     """
     ours = {tool.source for tool in given}
     tools = [tool.source for tool in registered_tools().values() if tool.source not in ours]
-    sources = [*tools, *instruction_sources()]
+    sources = [*tools, *runnable_sources()]
     defined = [source.removeprefix(f"{_MAIN}.") for source in sources if source.startswith(f"{_MAIN}.")]
     if not defined:
         return None

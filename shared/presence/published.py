@@ -1,4 +1,4 @@
-"""Tools and instructions of plugins, which tool-workers publish for the other services.
+"""Tools, instructions and graphs of plugins, which tool-workers publish for the other services.
 
 An item stays for a day after the last beat of a worker that has it. A tool goes sooner when workers of its queue beat
 without it: then no worker has it any more.
@@ -11,11 +11,12 @@ from typing import Generic, TypeVar
 
 from pydantic_core import to_json
 
+from pentad.contracts.graphs import GraphSpec
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.plain_json import read_json
 from pentad.contracts.tools import ToolSpec
 from pentad.shared.immutable import immutable
-from pentad.shared.keys import DAY_S, INSTRUCTIONS_PUBLISHED, TOOLS_REGISTRY
+from pentad.shared.keys import DAY_S, GRAPHS_PUBLISHED, INSTRUCTIONS_PUBLISHED, TOOLS_REGISTRY
 from pentad.shared.store.store import Argument, Store
 
 log = logging.getLogger(__name__)
@@ -27,7 +28,7 @@ SILENT_MS = 60_000
 _MAX_CLOCK_LEAD_MS = 1_000
 """Milliseconds. A beat from further in the future was written before the clock stepped back."""
 
-T = TypeVar("T", ToolSpec, Instruction)
+T = TypeVar("T", ToolSpec, Instruction, GraphSpec)
 
 
 @immutable
@@ -125,3 +126,4 @@ def _by_now(beaten: Beaten[T], now: int) -> Beaten[T]:
 
 TOOLS = Published(TOOLS_REGISTRY, ToolSpec, "tool", lambda tool: tool.queue)
 INSTRUCTIONS = Published(INSTRUCTIONS_PUBLISHED, Instruction, "instruction")
+GRAPHS = Published(GRAPHS_PUBLISHED, GraphSpec, "graph")

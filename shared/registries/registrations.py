@@ -1,4 +1,4 @@
-"""Models and instructions that are registered while the system runs: kept in Redis, and followed by every process."""
+"""Models, instructions and graphs that are registered while the system runs: kept in Redis, which processes follow."""
 
 import asyncio
 import logging
@@ -9,14 +9,15 @@ from typing import Generic, TypeVar
 from pydantic import ValidationError
 from redis.exceptions import RedisError
 
+from pentad.contracts.graphs import GraphSpec
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.models import ModelEntry
 from pentad.contracts.plain_json import read_json
 from pentad.shared.entry_file import complaints
 from pentad.shared.errors import OutageError
 from pentad.shared.immutable import immutable
-from pentad.shared.instructions.instruction_list import check_schema
-from pentad.shared.keys import INSTRUCTIONS_REGISTRY, MODELS_REGISTRY, VERSION
+from pentad.shared.instructions.usable import check_usable
+from pentad.shared.keys import GRAPHS_REGISTRY, INSTRUCTIONS_REGISTRY, MODELS_REGISTRY, VERSION
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.telemetry import ThrottledLog
 
@@ -25,7 +26,7 @@ log = logging.getLogger(__name__)
 _EVERY_S = 1.0
 _say = ThrottledLog(log)
 
-T = TypeVar("T", ModelEntry, Instruction)
+T = TypeVar("T", ModelEntry, Instruction, GraphSpec)
 
 
 @immutable
@@ -110,4 +111,5 @@ class Registrations(Generic[T]):
 
 
 REGISTERED_MODELS = Registrations(MODELS_REGISTRY, ModelEntry, "id", 65_536)
-REGISTERED_INSTRUCTIONS = Registrations(INSTRUCTIONS_REGISTRY, Instruction, "name", 1 << 19, check_schema)
+REGISTERED_INSTRUCTIONS = Registrations(INSTRUCTIONS_REGISTRY, Instruction, "name", 1 << 19, check_usable)
+REGISTERED_GRAPHS = Registrations(GRAPHS_REGISTRY, GraphSpec, "name", 1 << 19, check_usable)

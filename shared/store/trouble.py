@@ -10,6 +10,8 @@ from pentad.contracts.streams import INBOUND, INBOUND_DEAD, split_key
 from pentad.shared.keys import (
     CLUSTER,
     FORGOTTEN_NOTES,
+    GRAPHS_PUBLISHED,
+    GRAPHS_REGISTRY,
     INBOUND_LEASE,
     INSTRUCTIONS_PUBLISHED,
     INSTRUCTIONS_REGISTRY,
@@ -42,6 +44,8 @@ _OUTSIDE = {
     INBOUND_LEASE: "hash",
     INSTRUCTIONS_PUBLISHED: "hash",
     INSTRUCTIONS_REGISTRY: "hash",
+    GRAPHS_PUBLISHED: "hash",
+    GRAPHS_REGISTRY: "hash",
     TOOLS_REGISTRY: "hash",
     MODELS_REGISTRY: "hash",
     MODEL_HEALTH: "hash",

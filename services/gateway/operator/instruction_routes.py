@@ -24,7 +24,7 @@ from pentad.services.gateway.edge.schemas import (
     query,
     ref,
 )
-from pentad.services.gateway.operator.instructions import InstructionRegistry
+from pentad.services.gateway.operator.runnables import RunnableRegistry
 from pentad.services.gateway.tasks.event_stream import EventStream
 from pentad.services.gateway.tasks.message_routes import message_of, receipt
 from pentad.services.gateway.tasks.turn_follower import TurnFollower
@@ -58,7 +58,7 @@ _RUN_BODY = {
 class InstructionRoutes:
     """Routes of the instructions of all tenants."""
 
-    def __init__(self, instructions: InstructionRegistry) -> None:
+    def __init__(self, instructions: RunnableRegistry[Instruction]) -> None:
         self._instructions = instructions
 
     @operation(

@@ -1,6 +1,6 @@
 """The registry of models that an operator reads and changes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from pydantic import ValidationError
@@ -42,10 +42,10 @@ class ModelUsers(Protocol):
 class ModelRegistry:
     """Changes the registry of models. Raises ``ProblemError``, and ``OutageError`` if Redis is unavailable.
 
-    A change is written only if the registry has not changed since the check. Models and instructions are two
-    registries, which no script can see together: in a cluster they lie in two slots. So a request that deletes a model
-    and one that names it each renew the version of the other registry, and then write only if the version of their own
-    is the same as before. In whichever order their commands come, one of the two fails.
+    A change is written only if the registry has not changed since the check. Models, instructions and graphs are
+    registries of their own, which no script can see together: in a cluster they lie in several slots. So a request that
+    deletes a model and one that names it each renew the version of the other registry, and then write only if the
+    version of their own is the same as before. In whichever order their commands come, one of the two fails.
     """
 
     def __init__(self, store: Store, configured: ConfiguredModels, users: Sequence[ModelUsers]) -> None:
@@ -107,17 +107,20 @@ class ModelRegistry:
                 return
         raise busy("others change the registry at the same time: try again")
 
-    async def hold(self, model_id: str) -> bool | None:
-        """Return whether this chat model exists, for a caller that is about to write an entry that uses it.
+    async def hold(self, model_ids: Collection[str]) -> Collection[str] | None:
+        """Return which of these chat models exist, for a caller that is about to write an entry that uses them.
 
-        A request that is about to delete the model must then look again. None: the models change at this moment, so the
-        caller must look again.
+        A request that is about to delete one of them must then look again. None: the models change at this moment, so
+        the caller must look again.
         """
+        if not model_ids:
+            return ()
         read, models = await self._read()
-        found = models.known.get(model_id)
-        if found is None or found.entry.kind != "llm":
-            return False
-        return found.source != "registered" or await REGISTERED_MODELS.renew(self._store, read) or None
+        found = [models.known[each] for each in model_ids if each in models.known]
+        held = [each for each in found if each.entry.kind == "llm"]
+        if any(each.source == "registered" for each in held) and not await REGISTERED_MODELS.renew(self._store, read):
+            return None
+        return [each.entry.id for each in held]
 
     async def of_kind(self, kind: ModelKind, model_id: str) -> str | None:
         """Return the id of this model, None for the default one, which ``default`` names.

@@ -9,15 +9,16 @@ import sys
 
 import uvloop
 
-from pentad.contracts.instructions import Instruction
+from pentad.contracts.graphs import GraphSpec, Runnable
 from pentad.services.tool_worker.children.call_server import CallServer
 from pentad.services.tool_worker.children.launch import Launch
 from pentad.services.tool_worker.children.tool_frames import Frame, pack
 from pentad.services.tool_worker.children.tool_output import redirect_output
 from pentad.shared.child_processes import tie_to_parent
-from pentad.shared.instructions.instruction_list import prove_schema
+from pentad.shared.instructions.usable import prove_usable
 from pentad.shared.plugins.errors import PluginError
 from pentad.shared.plugins.expandable import not_made_by_plugins
+from pentad.shared.plugins.graphs import registered_graphs
 from pentad.shared.plugins.instructions import registered_instructions
 from pentad.shared.plugins.loading import load_plugins, source_files
 from pentad.shared.plugins.registry import registered_tools
@@ -59,22 +60,26 @@ def _settle(told: Launch) -> None:
 
 def _ready(files: list[str]) -> Frame:
     tools, instructions = registered_tools().values(), registered_instructions().values()
-    for each in instructions:
-        _check_schema(each)
+    graphs = registered_graphs().values()
+    made: list[Runnable] = [*instructions, *graphs]
+    for each in made:
+        _check_usable(each)
     return [
         "ready",
         [[tool.spec.model_dump(mode="json"), tool.is_async, list(tool.env)] for tool in tools],
         [each.model_dump(mode="json") for each in instructions],
         files,
+        [each.model_dump(mode="json") for each in graphs],
     ]
 
 
-def _check_schema(instruction: Instruction) -> None:
+def _check_usable(runnable: Runnable) -> None:
     """Raises ``PluginError``."""
     try:
-        prove_schema(instruction)
+        prove_usable(runnable)
     except ValueError as error:
-        raise PluginError(f"instruction {instruction.name!r}: {error}") from None
+        word = "graph" if isinstance(runnable, GraphSpec) else "instruction"
+        raise PluginError(f"{word} {runnable.name!r}: {error}") from None
 
 
 def _serve(connection: socket.socket, threads: int) -> None:

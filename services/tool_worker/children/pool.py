@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from types import MappingProxyType
 
+from pentad.contracts.graphs import GraphSpec
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.tools import ToolOutcome, ToolSpec
 from pentad.services.tool_worker.children.call import ChildCall
@@ -47,6 +48,8 @@ class ToolProcesses:
         self._specs: Mapping[str, ToolSpec] = MappingProxyType({})
         self.instructions: tuple[Instruction, ...] = ()
         """Instructions that the plugins define, known after ``start``."""
+        self.graphs: tuple[GraphSpec, ...] = ()
+        """Graphs that the plugins define, known after ``start``."""
         self.files: tuple[str, ...] = ()
         """Files that the plugins were imported from, known after ``start``."""
         self._imports = 0
@@ -82,8 +85,9 @@ class ToolProcesses:
             raise
 
     def _use(self, child: ToolProcess) -> None:
-        """Have the tools and instructions that this child has."""
-        self._tools, self.instructions, self.files = child.tools, child.instructions, child.files
+        """Have the tools, instructions and graphs that this child has."""
+        self._tools, self.instructions, self.graphs = child.tools, child.instructions, child.graphs
+        self.files = child.files
         self._specs = MappingProxyType({name: spec for name, (spec, _) in self._tools.items()})
 
     async def reload(self) -> None:

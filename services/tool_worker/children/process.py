@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from pentad.contracts.graphs import GraphSpec
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.tools import OutcomeKind, ToolSpec
 from pentad.services.tool_worker.children.call import ChildCall
@@ -67,6 +68,7 @@ class ToolProcess(asyncio.Protocol):
         self.tools: dict[str, tuple[ToolSpec, bool]] = {}
         """Each tool with whether it is async."""
         self.instructions: tuple[Instruction, ...] = ()
+        self.graphs: tuple[GraphSpec, ...] = ()
         self.files: tuple[str, ...] = ()
         """Files that the plugins were imported from."""
         self.imports = 0
@@ -218,6 +220,7 @@ class ToolProcess(asyncio.Protocol):
                     self.tools[spec["name"]] = ToolSpec(**spec | {"missing_env": missing}), is_async
                 self.instructions = tuple(Instruction(**fields) for fields in frame[2])
                 self.files = tuple(frame[3])
+                self.graphs = tuple(GraphSpec.model_validate(fields) for fields in frame[4])
                 self._outbox.send(["env", environment])
                 self._hello.set_result(None)
             case "failed":

@@ -1,5 +1,6 @@
-"""An instruction that names a model, and the deletion of that model, at two gateways: never do both succeed.
+"""Changes of two registries at two gateways that exclude each other: never do both succeed.
 
+An instruction or a graph that names a model, and the deletion of that model; an instruction and a graph of one name.
 All orders of their commands are tried, one after the other; nothing is timed.
 """
 
@@ -13,39 +14,52 @@ import pytest
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.models import ModelEntry
 from pentad.services.gateway.edge.problems import ProblemError
-from pentad.services.gateway.operator.instructions import InstructionRegistry, KnownInstructions
 from pentad.services.gateway.operator.models import ModelRegistry
-from pentad.shared.keys import INSTRUCTIONS_REGISTRY, MODELS_REGISTRY
+from pentad.services.gateway.operator.runnables import (
+    KnownRunnables,
+    RegistryParts,
+    graph_registry,
+    instruction_registry,
+)
+from pentad.shared.keys import GRAPHS_REGISTRY, INSTRUCTIONS_REGISTRY, MODELS_REGISTRY
 from pentad.shared.models.configured_models import configured_models
-from pentad.shared.registries.registrations import REGISTERED_INSTRUCTIONS, REGISTERED_MODELS
+from pentad.shared.registries.registrations import REGISTERED_GRAPHS, REGISTERED_INSTRUCTIONS, REGISTERED_MODELS
 from pentad.shared.settings import load_settings
 from pentad.shared.store.store import Store
 
 MODEL = {"id": "m", "endpoint": "http://h:3/v1"}
 POET = {"name": "poet", "system_prompt": "Rhyme.", "model": "m"}
-SURE_COMMANDS = 5
-"""Each of the two makes at least so many commands: its reads, the other registry's new version, its own write."""
+GRAPH = {
+    "name": "poet",
+    "nodes": [{"key": "a", "kind": "llm", "system_prompt": "Rhyme.", "model": "m"}],
+    "entry": "a",
+    "ends": ["a"],
+}
+SURE_COMMANDS = 4
+"""Each of the two makes at least so many commands: two reads, the other registry's new version, its own write."""
 
 
 class Turns:
-    """Two gateways' commands, one at a time, in a given order; then each goes on to its end."""
+    """Two gateways' commands about two registries, one at a time, in a given order; then each goes on to its end."""
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    def __init__(self, store: Store, about: Sequence[str]) -> None:
+        self.store, self._about = store, {*about}
         self._waiting: asyncio.Future[None] | None = None
 
     async def call(self, *args: Any, **options: Any) -> Any:
-        await self._turn()
+        await self._turn(args)
         return await self.store.call(*args, **options)
 
-    async def run(self, *args: Any, **options: Any) -> Any:
-        await self._turn()
-        return await self.store.run(*args, **options)
+    async def run(self, script: str, keys: Any, args: Any) -> Any:
+        await self._turn(keys)
+        return await self.store.run(script, keys, args)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
 
-    async def _turn(self) -> None:
+    async def _turn(self, words: Sequence[Any]) -> None:
+        if not self._about & {*words}:
+            return
         self._waiting = asyncio.get_running_loop().create_future()
         await self._waiting
 
@@ -63,14 +77,19 @@ class Turns:
 
 
 class Gateway:
-    """The two registries of one gateway."""
+    """The registries of one gateway, of which two are looked at."""
 
-    def __init__(self, store: Store) -> None:
-        self.turns = Turns(store)
+    def __init__(self, store: Store, *about: str) -> None:
+        self.turns = Turns(store, about)
         stepped = cast("Store", self.turns)
-        known = KnownInstructions(stepped, ())
+        known = KnownRunnables(stepped, ())
         self.models = ModelRegistry(stepped, configured_models(load_settings({})), [known])
-        self.instructions = InstructionRegistry(stepped, known, self.models, _no_tools)
+        parts = RegistryParts(stepped, known, self.models, _no_tools)
+        self.instructions, self.graphs = instruction_registry(parts), graph_registry(parts)
+
+    def register(self, body: dict[str, Any]) -> Any:
+        """Begin to register an instruction or a graph."""
+        return (self.graphs if "nodes" in body else self.instructions).register(body)
 
 
 async def _no_tools() -> Sequence[str]:
@@ -85,7 +104,7 @@ def orders() -> Iterator[list[int]]:
 
 
 async def _begin(store: Store) -> None:
-    await store.call("DEL", MODELS_REGISTRY, INSTRUCTIONS_REGISTRY)
+    await store.call("DEL", MODELS_REGISTRY, INSTRUCTIONS_REGISTRY, GRAPHS_REGISTRY)
     entry = ModelEntry.model_validate(MODEL)
     assert await REGISTERED_MODELS.write(store, await REGISTERED_MODELS.read(store), "m", entry)
 
@@ -105,14 +124,23 @@ def _refused(outcome: Any) -> bool:
     return isinstance(outcome, ProblemError)
 
 
-async def test_in_no_order_is_an_instruction_registered_and_its_model_deleted(store: Store) -> None:
+KINDS: list[tuple[Any, Any, str]] = [
+    (POET, REGISTERED_INSTRUCTIONS, INSTRUCTIONS_REGISTRY),
+    (GRAPH, REGISTERED_GRAPHS, GRAPHS_REGISTRY),
+]
+
+
+@pytest.mark.parametrize(("body", "registry", "key"), KINDS, ids=["instruction", "graph"])
+async def test_in_no_order_is_what_names_a_model_registered_and_the_model_deleted(
+    store: Store, body: dict[str, Any], registry: Any, key: str
+) -> None:
     outcomes = set()
     for order in orders():
         await _begin(store)
-        one, other = gateways = Gateway(store), Gateway(store)
-        registering, deleting = one.instructions.register(POET), other.models.delete("m")
+        one, other = gateways = Gateway(store, MODELS_REGISTRY, key), Gateway(store, MODELS_REGISTRY, key)
+        registering, deleting = one.register(body), other.models.delete("m")
         found = tuple(_refused(each) for each in await _in_this_order(gateways, (registering, deleting), order))
-        left = await REGISTERED_MODELS.read(store), await REGISTERED_INSTRUCTIONS.read(store)
+        left = await REGISTERED_MODELS.read(store), await registry.read(store)
         assert found != (False, False), f"both succeeded in the order {order}"
         assert bool(left[1].entries) is not found[0], order
         assert bool(left[0].entries) is found[1], order
@@ -120,15 +148,36 @@ async def test_in_no_order_is_an_instruction_registered_and_its_model_deleted(st
     assert outcomes >= {(False, True), (True, False)}, "who comes first succeeds"
 
 
+async def test_in_no_order_do_an_instruction_and_a_graph_come_to_have_one_name(store: Store) -> None:
+    outcomes = set()
+    for order in orders():
+        await _begin(store)
+        about = INSTRUCTIONS_REGISTRY, GRAPHS_REGISTRY
+        one, other = gateways = Gateway(store, *about), Gateway(store, *about)
+        found = tuple(
+            _refused(each)
+            for each in await _in_this_order(gateways, (one.register(POET), other.register(GRAPH)), order)
+        )
+        left = await REGISTERED_INSTRUCTIONS.read(store), await REGISTERED_GRAPHS.read(store)
+        assert tuple(not each.entries for each in left) == found, order
+        assert found != (False, False), f"both succeeded in the order {order}"
+        outcomes.add(found)
+    assert outcomes >= {(False, True), (True, False)}, "who comes first succeeds"
+
+
 @pytest.mark.slow
-async def test_in_no_order_does_a_model_that_an_instruction_names_come_to_embed(store: Store) -> None:
+@pytest.mark.parametrize(("body", "registry", "key"), KINDS, ids=["instruction", "graph"])
+async def test_in_no_order_does_a_model_that_is_named_come_to_embed(
+    store: Store, body: dict[str, Any], registry: Any, key: str
+) -> None:
     embeds = {**MODEL, "kind": "embedding"}
     for order in orders():
         await _begin(store)
-        one, other = gateways = Gateway(store), Gateway(store)
-        works = one.instructions.register(POET), other.models.register(embeds)
+        one, other = gateways = Gateway(store, MODELS_REGISTRY, key), Gateway(store, MODELS_REGISTRY, key)
+        works = one.register(body), other.models.register(embeds)
         found = [_refused(each) for each in await _in_this_order(gateways, works, order)]
         assert any(found), f"both succeeded in the order {order}"
+        assert bool((await registry.read(store)).entries) is not found[0], order
 
 
 async def test_an_instruction_that_names_nothing_registered_changes_no_model(store: Store) -> None:

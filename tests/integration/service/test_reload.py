@@ -12,7 +12,7 @@ from urllib.request import urlopen
 import pytest
 
 import pentad
-from pentad.contracts.instructions import Instruction
+from pentad.contracts.graphs import Runnable
 from pentad.shared.errors import PentadError
 from pentad.shared.models.configured_models import ConfiguredModels
 from pentad.shared.models.model_list import given_models
@@ -207,7 +207,7 @@ class Using:
     name = "using"
 
     def __init__(self) -> None:
-        self.instructions: Sequence[Instruction] = ()
+        self.instructions: Sequence[Runnable] = ()
         self.models: ConfiguredModels | None = None
 
     async def start(self) -> None: ...
@@ -220,7 +220,7 @@ class Using:
     def alive(self) -> bool:
         return True
 
-    def use_instructions(self, configured: Sequence[Instruction]) -> None:
+    def use_instructions(self, configured: Sequence[Runnable]) -> None:
         self.instructions = configured
 
     def use_models(self, configured: ConfiguredModels) -> None:

@@ -23,7 +23,8 @@ _ANY = 999
 """A shard's number that becomes the pattern of every shard."""
 _SHARDS = "{[0-9]*}"
 _WHOLE_SHARDS = f"pentad:{_SHARDS}:*"
-_REGISTRIES = (keys.MODELS_REGISTRY, keys.INSTRUCTIONS_REGISTRY)
+_REGISTRIES = (keys.MODELS_REGISTRY, keys.INSTRUCTIONS_REGISTRY, keys.GRAPHS_REGISTRY)
+_PUBLISHED = (keys.INSTRUCTIONS_PUBLISHED, keys.GRAPHS_PUBLISHED)
 _OF_MODELS = f"pentad:{{{keys.MODELS_REGISTRY}}}:*"
 
 EVERYBODY = (keys.CLUSTER, keys.PROBE, keys.LOOP_HOLDS)
@@ -56,7 +57,7 @@ SHARES: Mapping[Service, Sequence[str]] = {
         keys.bell(_ANY),
         keys.attempts(_ANY),
         keys.TOOLS_REGISTRY,
-        keys.INSTRUCTIONS_PUBLISHED,
+        *_PUBLISHED,
         *_OF_MEMORY,
     ),
     "embedding": (keys.attempts(_ANY), keys.vector(_ANY, "*"), _OF_MODELS, keys.MODEL_HEALTH, f"{keys.IN_USE}*"),
@@ -84,13 +85,13 @@ LOOKS: Mapping[Service, Sequence[str]] = {
         keys.MEMORY_WAITS,
         f"{keys.EXTRACTION}*",
         keys.TOOLS_REGISTRY,
-        keys.INSTRUCTIONS_PUBLISHED,
+        *_PUBLISHED,
     ),
-    "router": (*_REGISTRIES, keys.INSTRUCTIONS_PUBLISHED),
-    "task-runner": (*_REGISTRIES, keys.TOOLS_REGISTRY, keys.INSTRUCTIONS_PUBLISHED),
+    "router": (*_REGISTRIES, *_PUBLISHED),
+    "task-runner": (*_REGISTRIES, keys.TOOLS_REGISTRY, *_PUBLISHED),
     "tool-worker": (),
     "embedding": (keys.MODELS_REGISTRY,),
-    "archiver": (*_REGISTRIES, keys.INSTRUCTIONS_PUBLISHED),
+    "archiver": (*_REGISTRIES, *_PUBLISHED),
 }
 """Keys that a service only reads."""
 

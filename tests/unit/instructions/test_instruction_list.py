@@ -19,7 +19,7 @@ def test_a_files_goes_before_a_registered_one_that_before_a_plugins_and_that_bef
     ):
         known = all_instructions(*places)
         assert {*known} == {*BUILT_IN}
-        assert (known["executor"].instruction, known["executor"].source) == (counts, source)
+        assert (known["executor"].runnable, known["executor"].source) == (counts, source)
 
 
 def test_all_of_them_are_there_by_name() -> None:

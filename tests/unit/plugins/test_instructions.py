@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 import pentad
 from pentad.contracts.instructions import Instruction
-from pentad.shared.plugins import instructions
+from pentad.shared.plugins import runnables
 from pentad.shared.plugins.errors import PluginError
 from pentad.shared.plugins.instructions import registered_instructions
 
@@ -21,7 +21,7 @@ class Summary(BaseModel):
 
 @pytest.fixture(autouse=True)
 def _a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(instructions, "_instructions", {})
+    monkeypatch.setattr(runnables, "_defined", {})
 
 
 def test_name_description_and_prompt_come_from_the_function() -> None:

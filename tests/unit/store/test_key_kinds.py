@@ -14,6 +14,8 @@ from pentad.contracts.streams import (
     TOOL_CALLS,
 )
 from pentad.shared.keys import (
+    GRAPHS_PUBLISHED,
+    GRAPHS_REGISTRY,
     INBOUND_LEASE,
     SessionKeys,
     TaskKeys,
@@ -39,6 +41,7 @@ TASK, SESSION = TaskKeys(3, "acme", "mail"), SessionKeys(3, "acme", "mail")
         ),
         ("stream", [s.key(3, queue="gpu") for s in (TOOL_CALLS, EMBED, ARCHIVE, MODEL_CALLS, DEAD)] + [bell(3)]),
         ("hash", [TASK.header, SESSION.header, TASK.calls, TASK.big, load(3), attempts(3), INBOUND_LEASE]),
+        ("hash", [GRAPHS_PUBLISHED, GRAPHS_REGISTRY]),
         ("zset", [TASK.messages, TASK.signals, SESSION.messages, SESSION.signals, timers(3), session_index(3, "acme")]),
         ("list", [TASK.log, TASK.steps, SESSION.turns]),
         ("string", [dedup(3, "acme", "s", "m"), model_call_wanted(3, "5f0c")]),
