@@ -274,19 +274,19 @@ class StepWriter:
     @property
     def usage(self) -> TaskUsage:
         """Usage of the task, with this handling."""
-        before, now = self.task, self.spent.usage
-        return TaskUsage(
-            input_tokens=before.input_tokens + now.input_tokens,
-            output_tokens=before.output_tokens + now.output_tokens,
-            usd=before.usd + now.usd,
-        )
+        return self.task.usage.plus(self.spent.usage)
 
     def spend(self, used: Usage, finish_reason: str | None, *, steps: int = 0, of_turn: bool = False) -> None:
         """Count what a model call has cost, and the step that it has led to.
 
         ``of_turn``: whether they also count against the turn's budget and step limit.
         """
-        usage = TaskUsage(input_tokens=used.input_tokens, output_tokens=used.output_tokens, usd=used.usd)
+        usage = TaskUsage(
+            input_tokens=used.input_tokens,
+            output_tokens=used.output_tokens,
+            usd=used.usd,
+            cached_tokens=used.cached_tokens,
+        )
         self.spent = Spent(usage, finish_reason, steps)
         if of_turn:
             self.turn = self.turn.after_step(used.input_tokens + used.output_tokens, used.usd)
