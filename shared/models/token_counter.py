@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from string import ascii_lowercase
+from string import ascii_lowercase, digits
 from typing import Literal, get_args
 
 Texture = Literal["plain", "dense", "accented", "wide"]
@@ -27,16 +27,18 @@ _MAX_LINES = 16_384
 """Lines whose bounds are remembered, each by its hash and length."""
 
 _EIGHTHS = 8
-_LOWER, _SPACE, _UPPER, _SIGN, _TWO_BYTES, _THREE_BYTES, _FOUR_BYTES = 4, 2, 6, 8, 10, 16, 32
-"""Eighths of a token that a character costs, by its kind. Measured: docs/decisions/0041-counting-tokens.md."""
+_LOWER, _SPACE, _ESCAPE, _UPPER, _SIGN, _TWO_BYTES, _THREE_BYTES, _FOUR_BYTES = 4, 2, 3, 6, 8, 10, 16, 32
+"""Eighths of a token that a character costs, by its kind; digits are signs, a backslash of JSON is an escape. Measured:
+docs/decisions/0041-counting-tokens.md."""
 _LOWER_BYTES = ascii_lowercase.encode()
 _UPPER_BYTES = _LOWER_BYTES.upper()
+_DIGIT_BYTES = digits.encode()
 _FOLLOWING = bytes(range(0x80, 0xC0))
 _LEADS_TWO, _LEADS_THREE, _LEADS_FOUR = bytes(range(0xC0, 0xE0)), bytes(range(0xE0, 0xF0)), bytes(range(0xF0, 0x100))
 _WIDE_SHARE = 32
 """A line is not ASCII text when more than one of so many of its bytes are not."""
-_DENSE_BYTES, _DENSE_SHARE = 256, 0.68
-"""Bytes and tokens for each byte from which a line is dense: a shorter one is mostly the JSON around its text."""
+_DENSE_SHARE = 4
+"""A line is dense when more than one of so many of its bytes are capitals or digits."""
 _DENSE_FACTOR = 1.25
 """Factor of the bound of a dense line: random letters and digits (base64, hashes) cost more than their kinds say."""
 
@@ -104,24 +106,27 @@ def bound_of(line: bytes) -> tuple[Texture, float]:
     Each kind is counted by deleting it, which runs over a megabyte in a millisecond.
     """
     length = len(line)
-    if not length:
-        return "plain", 0.0
     rest = line.translate(None, _LOWER_BYTES)
     lower, left = length - len(rest), len(rest)
     rest = rest.translate(None, b" ")
     spaces, left = left - len(rest), len(rest)
     rest = rest.translate(None, _UPPER_BYTES)
     upper, left = left - len(rest), len(rest)
-    eighths = lower * _LOWER + spaces * _SPACE + upper * _UPPER
+    rest = rest.translate(None, _DIGIT_BYTES)
+    numerals, left = left - len(rest), len(rest)
+    escapes = rest.count(b"\\")
+    eighths = lower * _LOWER + spaces * _SPACE + upper * _UPPER + numerals * _SIGN + escapes * _ESCAPE
+    left -= escapes
     if line.isascii():
         bound = (eighths + left * _SIGN) / _EIGHTHS
-        dense = length >= _DENSE_BYTES and bound > length * _DENSE_SHARE
-        return ("dense", bound * _DENSE_FACTOR) if dense else ("plain", bound)
+        is_dense = (upper + numerals) * _DENSE_SHARE > length
+        return ("dense", bound * _DENSE_FACTOR) if is_dense else ("plain", bound)
     rest = rest.translate(None, _FOLLOWING)
-    following, left = left - len(rest), len(rest)
-    two, three, four = (left - len(rest.translate(None, leads)) for leads in (_LEADS_TWO, _LEADS_THREE, _LEADS_FOUR))
-    signs = left - two - three - four
+    two, three, four = (
+        len(rest) - len(rest.translate(None, leads)) for leads in (_LEADS_TWO, _LEADS_THREE, _LEADS_FOUR)
+    )
+    signs = len(rest) - escapes - two - three - four
     eighths += signs * _SIGN + two * _TWO_BYTES + three * _THREE_BYTES + four * _FOUR_BYTES
-    if (following + two + three + four) * _WIDE_SHARE <= length:
+    if (two * 2 + three * 3 + four * 4) * _WIDE_SHARE <= length:
         return "plain", eighths / _EIGHTHS
     return "accented" if two > three + four else "wide", eighths / _EIGHTHS
