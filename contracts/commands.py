@@ -2,7 +2,15 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, StringConstraints, TypeAdapter, field_validator, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    TypeAdapter,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 from pydantic_core import to_json
 
 from pentad.contracts.envelope import Budget, Contract, Envelope, due_of
@@ -195,6 +203,12 @@ class ModelCallUsage(Contract):
     input_tokens: int = 0
     output_tokens: int = 0
     usd: float = 0.0
+    cached_tokens: int = 0
+    """Input tokens that the server had in its cache; absent: it has told of none."""
+
+    @model_serializer(mode="wrap")
+    def _without_none_cached(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: count for name, count in serialize(self).items() if count or name != "cached_tokens"}
 
 
 class ModelCompletion(Contract):

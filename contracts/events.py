@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
 
 from pentad.contracts.envelope import Contract, Envelope
 from pentad.contracts.errors import ErrorCode
@@ -43,6 +43,21 @@ class TaskUsage(Contract):
     input_tokens: int = 0
     output_tokens: int = 0
     usd: float = 0.0
+    cached_tokens: int = 0
+    """Input tokens that servers had in their caches; absent: servers have told of none."""
+
+    @model_serializer(mode="wrap")
+    def _without_none_cached(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: count for name, count in serialize(self).items() if count or name != "cached_tokens"}
+
+    def plus(self, other: "TaskUsage") -> "TaskUsage":
+        """Return the sum of both."""
+        return TaskUsage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            usd=self.usd + other.usd,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+        )
 
 
 class ClientEvent(Envelope):

@@ -27,6 +27,8 @@ ModelState = Literal["ok", "failing", "probing", "open"]
 
 MAX_PARAMETERS = 16_384
 """Bytes that a model's parameters may have as JSON."""
+MIN_CONTEXT_TOKENS, MAX_CONTEXT_TOKENS = 256, 1_000_000_000
+"""Bounds of a model's window. What lies outside of them is a mistake, wherever it is said."""
 _PROTOCOLS: dict[str, tuple[str, ...]] = {
     "llm": ("openai", "anthropic", "dashscope", "offline"),
     "embedding": ("openai", "dashscope", "simple", "local"),
@@ -96,6 +98,8 @@ class ModelEntry(Contract):
     concurrency: Annotated[int, Field(ge=1, le=100_000)] | None = None
     """Number of simultaneous calls in the whole system."""
     prices: Prices | None = None
+    context_tokens: Annotated[int, Field(ge=MIN_CONTEXT_TOKENS, le=MAX_CONTEXT_TOKENS)] | None = None
+    """Tokens that a prompt and its answer may have together; None: as many as the server is found to take."""
     think_tags: ThinkTagsHabit | None = None
     """How the model writes its reasoning into the answer: ``written``: between <think> and </think> at the beginning;
     ``begun``: the same, but the server has put the first tag into the prompt. None: it does not."""
@@ -165,6 +169,8 @@ class ModelEntry(Contract):
             raise ValueError("fallbacks: vectors of two models do not compare, so an embedding model has none")
         if self.think_tags is not None:
             raise ValueError("think_tags: an embedding model says nothing")
+        if self.context_tokens is not None:
+            raise ValueError("context_tokens: an embedding model has no prompts: it is asked for less where it refuses")
         if set(self.parameters) - {"dimensions"}:
             raise ValueError("parameters: an embedding model has `dimensions` alone")
         length = self.parameters.get("dimensions", 1)
@@ -214,3 +220,5 @@ class ModelHealth(Contract):
     """Name of the model in the requests of the process."""
     place: str | None = None
     """Address of the model's server; None for a model that runs inside the process."""
+    context_tokens: int | None = None
+    """Tokens that the model takes, by its entry or by a refusal of its server; None: not known."""

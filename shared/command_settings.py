@@ -132,11 +132,12 @@ def unknown_variables(environment: Mapping[str, str] | None = None) -> list[str]
     It begins like a setting, or is one misspelt. Names that other programs use are left alone unless they are near one.
     """
     names = sorted(os.environ if environment is None else environment)
+    variables = [name.upper() for name in Settings.model_fields]
     # The prefix says nothing of what was meant; PENTAD_REDIS_URL means REDIS_URL.
-    known = {name.upper().removeprefix(VARIABLE_PREFIX): name.upper() for name in Settings.model_fields}
+    known = {name.removeprefix(VARIABLE_PREFIX): name for name in variables}
     lines = []
     for name in names:
-        if name in known.values() or (name.endswith(_KEY_ENDING) and _VARIABLES_WITH_NAMES.intersection(names)):
+        if name in variables or (name.endswith(_KEY_ENDING) and _VARIABLES_WITH_NAMES.intersection(names)):
             continue
         near = _nearest(name, known)
         if near or name.startswith(VARIABLE_PREFIX):

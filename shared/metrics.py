@@ -231,7 +231,7 @@ model_seconds = _histogram(
 model_tokens = _counter(
     "pentad_model_tokens_total",
     ("model", "direction"),
-    "Tokens that models reported; direction: input or output.",
+    "Tokens that models reported; direction: input, output, or cached: those of the input that servers had cached.",
     "tokens",
 )
 model_usd = _counter(
@@ -241,7 +241,8 @@ internal_tokens = _counter(
     "pentad_internal_model_tokens_total",
     ("instruction", "direction"),
     "Tokens of the model calls that Pentad makes beside those of tasks, by the instruction that is asked: router, "
-    "memory_archiver or memory_retriever; `pentad_model_tokens_total` has them too. Direction: input or output.",
+    "memory_archiver or memory_retriever; `pentad_model_tokens_total` has them too. "
+    "Direction: input, output or cached, as there.",
     "tokens",
 )
 internal_usd = _counter(

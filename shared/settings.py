@@ -21,7 +21,13 @@ from pentad.contracts.dates import zone_of
 from pentad.contracts.graphs import Runnable
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.instructions import MAX_ANSWER_TOKENS
-from pentad.contracts.models import ModelEntry, ThinkTagsHabit, is_model_key_name
+from pentad.contracts.models import (
+    MAX_CONTEXT_TOKENS,
+    MIN_CONTEXT_TOKENS,
+    ModelEntry,
+    ThinkTagsHabit,
+    is_model_key_name,
+)
 from pentad.shared.addresses import check_redis_url, read_http_url
 from pentad.shared.errors import SettingsError
 
@@ -61,6 +67,9 @@ class Settings(BaseModel):
     """The temperature of chat models whose entry and instruction set none; unset: the server's own."""
     llm_max_tokens: Annotated[int, Field(ge=1, le=MAX_ANSWER_TOKENS)] | None = None
     """Likewise the tokens that one answer may have."""
+    llm_context_tokens: Annotated[int, Field(ge=MIN_CONTEXT_TOKENS, le=MAX_CONTEXT_TOKENS)] | None = None
+    """The window of the environment's chat model: tokens that a prompt and its answer may have together; unset: what a
+    refusal of its server names."""
     embed_model_type: Literal["openai", "dashscope", "simple", "local"] = "simple"
     """`simple` hashes; `local` knows English, without a key or network (`pip install 'pentad[local]'`); `openai` asks
     any OpenAI-compatible endpoint, `dashscope` Alibaba's."""
@@ -166,9 +175,11 @@ class Settings(BaseModel):
     pentad_eval_cases: Path | None = None
     """A folder of its own where the gateway keeps each message that a person moves, with what its session's tasks had
     said, for `make eval-routing DATA=FOLDER`. Personal: unset, nothing is kept. At most 64 MiB."""
+    pentad_tz: str | None = None
+    """The time zone of dates and times in prompts, and of the built-in clock: an IANA name such as `Europe/Berlin`;
+    unset: `TZ`. A message's `metadata.time_zone` goes before it."""
     tz: str | None = None
-    """The time zone of the date that prompts end with, and of the built-in clock: an IANA name such as `Europe/Berlin`;
-    unset: UTC. A message's `metadata.time_zone` goes before it."""
+    """The time zone where `PENTAD_TZ` names none; unset: UTC."""
     pentad_recall_tokens: Annotated[int, Field(ge=0, le=100_000)] = 2000
     """Tokens, about, of what a new task is told of long-term memory, at most; `0`: nothing, and memory is not asked."""
     pentad_memory_scope: Literal["session", "tenant"] = "session"
@@ -272,7 +283,7 @@ class Settings(BaseModel):
             check_tool_variable(name)
         return value
 
-    @field_validator("tz")
+    @field_validator("pentad_tz", "tz")
     @classmethod
     def _is_zone(cls, value: str | None) -> str | None:
         if value is None:
@@ -361,7 +372,7 @@ class Settings(BaseModel):
     @property
     def time_zone(self) -> str:
         """The time zone of prompts and clocks."""
-        return self.tz or "UTC"
+        return self.pentad_tz or self.tz or "UTC"
 
     @property
     def session_ttl_s(self) -> int:

@@ -11,6 +11,7 @@ from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
 from pentad.cli.render import Style, ago, awaited, call_line, fitted, harmless, one_line, style_for, table, width
 from pentad.client.inspection import PAGE_LIMIT, Management, Transcript
+from pentad.contracts.events import TaskUsage
 from pentad.contracts.records import StepPrompt, Task, UnreadableTask
 from pentad.errors import Refused
 from pentad.shared.settings import Settings
@@ -185,7 +186,7 @@ def _said(message: dict[str, Any], style: Style) -> list[str]:
 
 
 def _details(task: Task, style: Style) -> list[str]:
-    usage = f"{task.usage.input_tokens} in, {task.usage.output_tokens} out"
+    usage = f"{task.usage.input_tokens} in{_hit_rate(task.usage)}, {task.usage.output_tokens} out"
     cost = f", {task.usage.usd:.4f} USD" if task.usage.usd else ""
     facts: list[tuple[str, str | None]] = [
         ("task", task.task_id),
@@ -205,6 +206,13 @@ def _details(task: Task, style: Style) -> list[str]:
         ("archived", task.archived_at),
     ]
     return [f"{style.dim(name.ljust(12))}{value}" for name, value in facts if value]
+
+
+def _hit_rate(usage: TaskUsage) -> str:
+    """Return which part of the input tokens servers had in their caches; nothing where none has told of any."""
+    if not usage.cached_tokens:
+        return ""
+    return f" ({usage.cached_tokens / max(usage.cached_tokens, usage.input_tokens):.0%} cached)"
 
 
 def _awaited(task: Task) -> str | None:

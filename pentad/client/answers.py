@@ -1,6 +1,7 @@
 """Answers that are more than a text: instances of a caller's model, and answers with the steps that led to them."""
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Generic, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -36,12 +37,7 @@ class Traced(Generic[T]):
     @property
     def usage(self) -> TaskUsage:
         """Tokens and dollars of these steps."""
-        used = [step.usage for step in self.trace]
-        return TaskUsage(
-            input_tokens=sum(each.input_tokens for each in used),
-            output_tokens=sum(each.output_tokens for each in used),
-            usd=sum(each.usd for each in used),
-        )
+        return reduce(TaskUsage.plus, (step.usage for step in self.trace), TaskUsage())
 
 
 async def trace_of(

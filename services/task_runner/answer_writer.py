@@ -268,8 +268,7 @@ def _keep_materials(writer: StepWriter, asked: Asked) -> None:
 def _open_calls(writer: StepWriter, calls: Sequence[RequestedCall], fields: dict[str, Any], limit_at: int) -> None:
     """The task's header after this step, and the time limit of its calls."""
     writer.leave_wait()
-    usage = writer.usage
-    fields |= {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens, "usd": usage.usd}
+    fields |= writer.usage.model_dump()
     fields |= {"open": to_json([call.kept for call in calls]) if calls else b""}
     if writer.task.waits:
         writer.commit.tallies.count(metrics.tasks.labels("active"))

@@ -205,6 +205,11 @@ def _told(answer: ModelAnswer | ModelFailed) -> dict[str, Any]:
             thinking=answer.thinking,
             tool_calls=calls,
             finish_reason=answer.finish_reason,
-            usage=ModelCallUsage(input_tokens=used.input_tokens, output_tokens=used.output_tokens, usd=used.usd),
+            usage=ModelCallUsage(
+                input_tokens=used.input_tokens,
+                output_tokens=used.output_tokens,
+                usd=used.usd,
+                cached_tokens=used.cached_tokens,
+            ),
         )
     }

@@ -226,12 +226,7 @@ class StepWriter:
 
     def _count_child(self, used: TaskUsage) -> None:
         """Count what a task has used that this one has started: it counts against the turn's budget."""
-        before = self._children_used
-        self._children_used = TaskUsage(
-            input_tokens=before.input_tokens + used.input_tokens,
-            output_tokens=before.output_tokens + used.output_tokens,
-            usd=before.usd + used.usd,
-        )
+        self._children_used = self._children_used.plus(used)
         self.turn = self.turn.with_child(used.input_tokens + used.output_tokens, used.usd)
 
     def close_children(self, reason: str) -> None:
@@ -350,19 +345,19 @@ class StepWriter:
     @property
     def usage(self) -> TaskUsage:
         """Usage of the task, with this handling and with the tasks that it has started and that have ended."""
-        before, now, children = self.task, self.spent.usage, self._children_used
-        return TaskUsage(
-            input_tokens=before.input_tokens + now.input_tokens + children.input_tokens,
-            output_tokens=before.output_tokens + now.output_tokens + children.output_tokens,
-            usd=before.usd + now.usd + children.usd,
-        )
+        return self.task.usage.plus(self.spent.usage).plus(self._children_used)
 
     def spend(self, used: Usage, finish_reason: str | None, *, steps: int = 0, of_turn: bool = False) -> None:
         """Count what a model call has cost, and the step that it has led to.
 
         ``of_turn``: whether they also count against the turn's budget and step limit.
         """
-        usage = TaskUsage(input_tokens=used.input_tokens, output_tokens=used.output_tokens, usd=used.usd)
+        usage = TaskUsage(
+            input_tokens=used.input_tokens,
+            output_tokens=used.output_tokens,
+            usd=used.usd,
+            cached_tokens=used.cached_tokens,
+        )
         self.spent = Spent(usage, finish_reason, steps)
         if of_turn:
             self.turn = self.turn.after_step(used.input_tokens + used.output_tokens, used.usd)

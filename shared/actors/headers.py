@@ -92,6 +92,8 @@ class TaskHeader:
     input_tokens: int = 0
     output_tokens: int = 0
     usd: float = 0.0
+    cached_tokens: int = 0
+    """Input tokens that servers had in their caches."""
     deadline: int = 0
     budget: Budget | None = None
     correlation: str = ""
@@ -191,7 +193,12 @@ class TaskHeader:
 
     @property
     def usage(self) -> TaskUsage:
-        return TaskUsage(input_tokens=self.input_tokens, output_tokens=self.output_tokens, usd=self.usd)
+        return TaskUsage(
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+            usd=self.usd,
+            cached_tokens=self.cached_tokens,
+        )
 
     def describe(self) -> Task:
         """The task as inspection shows it."""
@@ -220,7 +227,7 @@ class TaskHeader:
 
 
 _INTEGERS = (
-    "created updated ended_at step turn_steps turn_tokens input_tokens output_tokens "
+    "created updated ended_at step turn_steps turn_tokens input_tokens output_tokens cached_tokens "
     "deadline said_at turn_at asked_at waiting_at ended_mail retry_since fails repairs unanswered log_length covered "
     "paused_mail parked archive_of queues reads_results node_from limit_at waited node_waited depth"
 )

@@ -80,6 +80,7 @@ async def ask_json(
 def _count(instruction: str, usage: Usage) -> None:
     metrics.internal_tokens.labels(instruction, "input").inc(usage.input_tokens)
     metrics.internal_tokens.labels(instruction, "output").inc(usage.output_tokens)
+    metrics.internal_tokens.labels(instruction, "cached").inc(usage.cached_tokens)
     metrics.internal_usd.labels(instruction).inc(usage.usd)
 
 

@@ -86,6 +86,7 @@ def _chat(settings: Settings) -> ModelEntry:
         model=settings.llm_model_id if place else None,
         parameters=environment_parameters(settings) if place else {},
         think_tags=settings.llm_think_tags if place else None,
+        context_tokens=settings.llm_context_tokens if place else None,
         default=True,
     )
 

@@ -145,7 +145,7 @@ class LearnedForm:
     def _learn(self, changes: Iterable[Change], refusal: ServerRefusal) -> None:
         for change in changes:
             self._until[change] = self._clock() + LEARNED_S
-            self._words[change] = shortened(refusal.words)[:_MAX_WORDS_SHOWN]
+            self._words[change] = shown_words(refusal.words)
 
     def _forget(self, change: Change) -> None:
         self._until.pop(change, None)
@@ -159,6 +159,11 @@ class LearnedForm:
                 log.warning(
                     "model %s has refused a request, so %s: it says %r", self._model, change, self._words[change]
                 )
+
+
+def shown_words(words: str) -> str:
+    """Return the beginning of a server's words, as they are shown with what they taught."""
+    return shortened(words)[:_MAX_WORDS_SHOWN]
 
 
 def _only_once(failure: ModelFailed, changes: Sequence[Change]) -> bool:

@@ -21,6 +21,7 @@ from pentad.shared.models.ports import (
     ModelRefused,
     ModelUnavailable,
 )
+from pentad.shared.models.token_counter import TokenCounter
 
 _OUTCOMES = ((ModelRefused, "refused"), (ModelUnavailable, "unavailable"), (ModelCutOff, "cut_off"))
 """Outcomes of model calls that have no answer, for the metrics."""
@@ -33,6 +34,7 @@ class LiveModel:
     def __init__(self, entry: ModelEntry, client: ChatModel, shown_id: str) -> None:
         self.entry, self.client, self._shown_id = entry, client, shown_id
         self.circuit = Circuit(monotonic())
+        self.counter = TokenCounter()
         self.asked = 0
         """Number of calls under way."""
 
@@ -45,6 +47,11 @@ class LiveModel:
     def learned(self) -> tuple[str, ...]:
         """The changes that the server's refusals have taught for requests to this model, in words."""
         return self.client.learned
+
+    @property
+    def window(self) -> int | None:
+        """The tokens that the model takes: the least of what its entry says and its server has named; None: unknown."""
+        return min((w for w in (self.entry.context_tokens, self.client.window) if w is not None), default=None)
 
     async def answer(self, request: ChatRequest, on_delta: DeltaSink, probe: bool = False) -> ModelAnswer | ModelFailed:
         """Return the answer of the model. A failure is returned without its frames: they would keep the task alive
@@ -67,6 +74,8 @@ class LiveModel:
             self.asked -= 1
             metrics.model_seconds.labels(self.client.name, outcome).observe(perf_counter() - begun)
         self.circuit.answered(monotonic(), probe)
+        if request.teaches and not answer.usage.estimated:
+            self.counter.learn(request.messages, request.tools, answer.usage.input_tokens)
         return self._counted(answer)
 
     def down(self) -> ModelFailed:
@@ -94,6 +103,7 @@ class LiveModel:
         usage, prices, name = answer.usage, self.entry.prices, self.client.name
         metrics.model_tokens.labels(name, "input").inc(usage.input_tokens)
         metrics.model_tokens.labels(name, "output").inc(usage.output_tokens)
+        metrics.model_tokens.labels(name, "cached").inc(usage.cached_tokens)
         if prices is not None:
             usage = replace(usage, usd=prices.usd(usage.input_tokens, usage.output_tokens, usage.cached_tokens))
             metrics.model_usd.labels(name).inc(usage.usd)

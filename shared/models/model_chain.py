@@ -157,7 +157,8 @@ def _final(text: str, failures: Sequence[ModelFailed]) -> ModelRefused:
     answered."""
     too_long = [failure for failure in failures if isinstance(failure, ModelTooLong)]
     if too_long:
-        return ModelTooLong(text, max((failure.limit or 0 for failure in too_long), default=0) or None)
+        widest = max(too_long, key=lambda failure: failure.limit or 0)
+        return ModelTooLong(text, widest.limit, widest.asked)
     return ModelMisconfigured(text) if all(isinstance(f, ModelMisconfigured) for f in failures) else ModelRefused(text)
 
 

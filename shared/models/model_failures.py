@@ -20,7 +20,7 @@ from pentad.shared.models.ports import (
 from pentad.shared.models.refusal import read_refusal
 from pentad.shared.models.refusal_table import speaks_of_request
 from pentad.shared.models.stated_delay import has_no_credit, is_used_up, stated_delay
-from pentad.shared.models.too_long import limit_in, says_too_long
+from pentad.shared.models.too_long import asked_in, limit_in, says_too_long
 
 _RETRIED_STATUSES = frozenset({408, 409, 429})
 _MAX_CHARS = 500
@@ -97,7 +97,8 @@ def from_status(
     elif meant == _TOO_LARGE:
         limit = limit_of(error, refusal.words)
         takes = "" if limit is None else f", which takes {limit:,} tokens"
-        failure = ModelTooLong(f"{said}; {_ADVICE[meant]}{takes}: {_SHORTER_ADVICE}", limit)
+        asked = None if limit is None else asked_of(error, refusal.words, limit)
+        failure = ModelTooLong(f"{said}; {_ADVICE[meant]}{takes}: {_SHORTER_ADVICE}", limit, asked)
     else:
         kind = KeyRefused if meant == _UNAUTHORIZED else ModelMisconfigured if meant in _MISCONFIGURED else ModelRefused
         failure = kind(f"{said}; {_ADVICE.get(meant, 'change the request or the model')}")
@@ -118,6 +119,12 @@ def limit_of(error: Mapping[str, Any], words: str) -> int | None:
     words."""
     size = error.get("n_ctx")
     return size if type(size) is int and size > 0 else limit_in(words)
+
+
+def asked_of(error: Mapping[str, Any], words: str, limit: int) -> int | None:
+    """Return the number of tokens of a request that is longer than the ``limit``, as its server has counted them."""
+    count = error.get("n_prompt_tokens")
+    return count if type(count) is int and count > limit else asked_in(words, limit)
 
 
 def _used_up(delay: float | None) -> str:

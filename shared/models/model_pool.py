@@ -21,6 +21,7 @@ from pentad.shared.models.ports import (
     ModelGate,
     ModelMisconfigured,
 )
+from pentad.shared.models.token_counter import TokenCounter
 
 _CLOSE_EVERY_S = 1.0
 log = logging.getLogger(__name__)
@@ -76,6 +77,16 @@ class ModelPool:
         """Whether a real model would answer, and not only the offline one; None means the default."""
         return any(model.client.place is not None for model in self._chains.get(model_id, ()))
 
+    def window(self, model_id: str | None) -> int | None:
+        """The tokens that a model takes, not its fallbacks; None: not known. ``model_id`` None: the default model."""
+        chain = self._chains.get(model_id)
+        return chain[0].window if chain else None
+
+    def counter(self, model_id: str | None) -> TokenCounter:
+        """The counter of a model's prompts, not calibrated for an unknown one. ``model_id`` None: the default model."""
+        chain = self._chains.get(model_id)
+        return chain[0].counter if chain else TokenCounter()
+
     def ask(
         self, model_id: str | None, request: ChatRequest, on_delta: DeltaSink
     ) -> Coroutine[Any, Any, ModelAnswer | ModelFailed]:
@@ -118,6 +129,7 @@ class _UnusableModel:
     def __init__(self, entry: ModelEntry, why: str) -> None:
         self.name, self.place, self._why = entry.model or entry.id, entry.endpoint, why
         self.learned: tuple[str, ...] = ()
+        self.window: int | None = None
 
     def warm(self) -> None:
         """Do nothing: there is nothing to prepare."""

@@ -114,12 +114,13 @@ class ModelRefused(ModelFailed):
 class ModelTooLong(ModelRefused):
     """The conversation or the text is longer than the model takes: a shorter one may be answered.
 
-    `limit` is the number of tokens that the model takes; None when the server did not say.
+    `limit` is the number of tokens that the model takes, `asked` the number that the server has counted in the request;
+    each is None when the server did not say.
     """
 
-    def __init__(self, message: str, limit: int | None = None) -> None:
+    def __init__(self, message: str, limit: int | None = None, asked: int | None = None) -> None:
         super().__init__(message)
-        self.limit = limit
+        self.limit, self.asked = limit, asked
 
 
 class ModelMisconfigured(ModelRefused):
@@ -184,6 +185,11 @@ class ChatModel(Protocol):
     def learned(self) -> tuple[str, ...]:
         """The changes that the server's refusals have taught for requests to this model, in words."""
         return ()
+
+    @property
+    def window(self) -> int | None:
+        """The tokens that the model takes, as a refusal of its server has named them; None: it has named none."""
+        return None
 
     def warm(self) -> None:
         """Import and make everything that the first call needs. This blocks: call it in a thread before work comes."""

@@ -20,12 +20,14 @@ from pentad.shared.models.assembly import AnswerAssembly
 from pentad.shared.models.call_ids import has_made_ids
 from pentad.shared.models.endpoint import Endpoint
 from pentad.shared.models.learned_form import REQUIRED, Composed, LearnedForms, composed
+from pentad.shared.models.learned_window import LearnedWindows
 from pentad.shared.models.ports import (
     ChatRequest,
     DeltaSink,
     ModelAnswer,
     ModelCutOff,
     ModelFailed,
+    ModelTooLong,
     ModelUnavailable,
 )
 from pentad.shared.models.refusal import MAX_WORDS, ServerRefusal
@@ -58,6 +60,7 @@ class StreamedChat(ABC):
         self._path = path
         self._stall_s = stall_s
         self._forms = LearnedForms(endpoint.place)
+        self._windows = LearnedWindows(endpoint.place)
         self._uncounted = False
         """Whether the server's last answer came without a count of its tokens."""
 
@@ -74,7 +77,12 @@ class StreamedChat(ABC):
     @property
     def learned(self) -> tuple[str, ...]:
         """The changes that the server's refusals have taught for requests to this model, in words."""
-        return (*self._forms.told, *((_TOKENS_ESTIMATED,) if self._uncounted else ()))
+        return (*self._forms.told, *self._windows.told, *((_TOKENS_ESTIMATED,) if self._uncounted else ()))
+
+    @property
+    def window(self) -> int | None:
+        """The tokens that the model takes, as a refusal of its server has named them."""
+        return self._windows.of(self.name)
 
     def warm(self) -> None:
         """Import and make the client. It blocks for 0.6 s of CPU and more: call it in a thread before work comes."""
@@ -98,6 +106,8 @@ class StreamedChat(ABC):
                 finally:
                     await response.aclose()
             except ModelFailed as failure:
+                if isinstance(failure, ModelTooLong) and request.teaches:
+                    self._windows.learn(model or self.name, failure)
                 failure.refusal = None if reader.said else failure.refusal or self._guessed(failure, request, model)
                 raise
 

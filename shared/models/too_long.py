@@ -69,6 +69,19 @@ _LIMITS = tuple(
         r"(?:must be <=|must have less than|cannot exceed|at most|up to) ?" + _NUMBER,
     )
 )
+_ASKED = tuple(
+    re.compile(pattern, re.I)
+    for pattern in (
+        r"(?:resulted in|requested(?: a total of| about)?|request contains) ([\d][\d,_]{2,14}) tokens",
+        r"(?:is|are|was) too (?:long|large):? ?\(?([\d][\d,_]{2,14})",
+        r"(?:input|prompt) token count (?:is |of )?\(?([\d][\d,_]{2,14})",
+        r"(?:input|prompt|request) \(([\d][\d,_]{2,14}) tokens\)",
+        r"(?:prompt|input|request) (?:contains|has) ([\d][\d,_]{2,14}) (?:input )?tokens",
+        r"(?:passed|keep the first) ([\d][\d,_]{2,14}) (?:input )?tokens",
+        r"token count is ([\d][\d,_]{2,14})",
+    )
+)
+"""Patterns of the number of tokens that a server has counted in a request."""
 _SPARE_TOKENS, _MIN_ANSWER_TOKENS = 16, 256
 """Tokens that servers may count in addition at the next try, and tokens of the shortest answer that is worth a
 request."""
@@ -90,6 +103,16 @@ def limit_in(words: str) -> int | None:
         match = pattern.search(words)
         if match and (number := as_number(match[1])):
             return number
+    return None
+
+
+def asked_in(words: str, limit: int) -> int | None:
+    """Return the number of tokens that the server has counted in the request, where the words name one that is more
+    than the ``limit``."""
+    for pattern in _ASKED:
+        for match in pattern.finditer(words):
+            if (number := as_number(match[1])) and number > limit:
+                return number
     return None
 
 

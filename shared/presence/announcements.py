@@ -106,10 +106,12 @@ def recent_health(values: Iterable[bytes], now: int) -> dict[str, list[ModelHeal
 
 
 def worst(health: Sequence[ModelHealth]) -> ModelHealth:
-    """Return the worst health that processes report of a model, with what any of them has learned about its server."""
+    """Return the worst health that processes report of a model, with what any of them has learned about its server, and
+    the smallest window that any of them knows."""
     found = max(health, key=lambda each: _FROM_BEST_TO_WORST.index(each.state))
     learned = tuple(dict.fromkeys(line for each in health for line in each.learned))
-    return found if learned == found.learned else found.model_copy(update={"learned": learned})
+    window = min((each.context_tokens for each in health if each.context_tokens is not None), default=None)
+    return found.model_copy(update={"learned": learned, "context_tokens": window})
 
 
 def _read(value: bytes, now: int) -> HealthReport | None:

@@ -120,4 +120,5 @@ def _health(model: LiveModel, now: int) -> ModelHealth:
         learned=model.learned[:MOST_LEARNED],
         model=model.client.name,
         place=model.client.place,
+        context_tokens=model.window,
     )

@@ -160,6 +160,10 @@ class Instant:
     def place(self) -> None:
         return None
 
+    @property
+    def window(self) -> None:
+        return None
+
     def warm(self) -> None:
         """Nothing to prepare."""
 

@@ -214,6 +214,6 @@ def test_a_task_has_the_fields_promised() -> None:
 
 def test_usage_and_budget_have_the_fields_promised() -> None:
     parts = {name: list(part["properties"]) for name, part in TaskRecord.model_json_schema()["$defs"].items()}
-    assert parts["TaskUsage"] == ["input_tokens", "output_tokens", "usd"]
+    assert parts["TaskUsage"] == ["input_tokens", "output_tokens", "usd", "cached_tokens"]
     budget = INBOUND.carries[0].model_json_schema()["$defs"]["Budget"]["properties"]
     assert list(budget) == ["tokens", "usd", "steps"]

@@ -61,7 +61,7 @@ from pentad.shared.models.refusal import read_refusal
 from pentad.shared.models.sse_decoder import SseDecoder
 from pentad.shared.models.stated_delay import stated_delay
 from pentad.shared.models.think_tags import ThinkTags
-from pentad.shared.models.too_long import limit_in, room_left, says_too_long
+from pentad.shared.models.too_long import asked_in, limit_in, room_left, says_too_long
 from pentad.shared.plugins.docstrings import parse_docstring
 from pentad.shared.recall.cues import asks, asks_when, ends_asking, names_time
 from pentad.shared.recall.proper_names import names_of
@@ -100,6 +100,7 @@ def _refused(text: str) -> None:
     stated_delay({"retry-after": text[:HEAD], "x-ratelimit-reset": text[:HEAD]}, said, refusal.words, 0.0)
     for look in (says_too_long, limit_in, lambda words: room_left(words, 1)):
         look(refusal.words)
+    asked_in(refusal.words, 1)
 
 
 _TOKENS = TokenReader([(f"key-{number}".encode(), "acme") for number in range(1000)])

@@ -25,6 +25,10 @@ _HEALTH = object_of(
         "items": TEXT,
         "description": "How it is asked otherwise than others, because its server has refused a request, and the words",
     },
+    context_tokens={
+        "type": ["integer", "null"],
+        "description": "Tokens that it takes in all, by its entry or a refusal of its server; null where neither says",
+    },
     processes={"type": "integer", "description": "How many processes tell"},
 )
 _MODEL = {"allOf": [ref("ModelEntry"), object_of(source=TEXT, health=_HEALTH)]}

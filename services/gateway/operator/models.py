@@ -181,7 +181,14 @@ def _shown(known: KnownModel, health: Sequence[ModelHealth]) -> dict[str, Any]:
 def _worst(health: Sequence[ModelHealth]) -> dict[str, Any]:
     """Return a model's health in the process where it is worst; ``unknown`` if no process reports it."""
     if not health:
-        return {"state": "unknown", "since": None, "error": None, "refused": False, "learned": [], "processes": 0}
+        nothing: dict[str, Any] = {
+            "since": None,
+            "error": None,
+            "refused": False,
+            "learned": [],
+            "context_tokens": None,
+        }
+        return {"state": "unknown", "processes": 0, **nothing}
     found = worst(health)
     told = {"since": found.since, "error": found.error, "refused": found.refused, "learned": list(found.learned)}
-    return {"state": found.state, "processes": len(health), **told}
+    return {"state": found.state, "processes": len(health), **told, "context_tokens": found.context_tokens}

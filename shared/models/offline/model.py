@@ -50,6 +50,11 @@ class OfflineModel:
         return ()
 
     @property
+    def window(self) -> None:
+        """No window: the model reads prompts of any length."""
+        return None
+
+    @property
     def place(self) -> None:
         """No address: the model runs in this process."""
         return None

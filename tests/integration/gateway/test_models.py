@@ -74,6 +74,7 @@ async def test_without_a_file_there_is_what_the_environment_says(http: httpx2.As
         "error": None,
         "refused": False,
         "learned": [],
+        "context_tokens": None,
         "processes": 0,
     }
     assert found["default"]["health"] == nothing

@@ -64,6 +64,10 @@ class ScriptedPort:
     def place(self) -> None:
         return None
 
+    @property
+    def window(self) -> None:
+        return None
+
     def warm(self) -> None:
         """Nothing to prepare."""
 

@@ -37,6 +37,7 @@ class Named:
 
     place = None
     learned = ()
+    window = None
 
     def __init__(self, name: str, *script: Any) -> None:
         self.name, self.script = name, list(script)

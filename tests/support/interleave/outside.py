@@ -108,6 +108,10 @@ class SimulatedModel:
     def place(self) -> None:
         return None
 
+    @property
+    def window(self) -> None:
+        return None
+
     def warm(self) -> None:
         """Nothing to prepare."""
 

@@ -36,6 +36,7 @@ class Played:
 
     place = None
     learned = ()
+    window = None
 
     def __init__(self, name: str, *failures: ModelFailed, for_ever: bool = False) -> None:
         self.name, self.failures, self.for_ever = name, list(failures), for_ever
