@@ -106,7 +106,7 @@ class NodeEntry(Contract):
     role: Literal["node"] = "node"
     kind: NodeEntryKind
     node: str
-    at: int
+    at_ms: int
     """Time in milliseconds since the epoch."""
     next: str | None = None
     """Key of the node that follows an ``end``; None: the run has come to its end."""
@@ -121,7 +121,8 @@ class NodeEntry(Contract):
     """Positions of the question to the model that has ``decided``, and of its answer."""
     call: str | None = None
     """Id of the call that a ``started`` or ``joined`` task answers."""
-    task_id: str | None = None
+    child: str | None = None
+    """Id of the task that was ``started`` or has ``joined``."""
     index: int = 0
     """Number of the branch or item that was ``started`` or ``joined``, from 0 on."""
     name: str | None = None

@@ -76,7 +76,7 @@ def _tell_end(writer: StepWriter, run: GraphRun, entry: NodeEntry) -> None:
         NodeEnd,
         node=entry.node,
         step=writer.task.step + writer.spent.steps,
-        duration_ms=max(0, entry.at - run.node_at),
+        duration_ms=max(0, entry.at_ms - run.node_at),
         next=entry.next,
         error=entry.error,
     )
@@ -150,8 +150,8 @@ def start_children(
     context = bounded_context(conversation)
     for child in then.children:
         call = OpenCall(tool_call_id(writer.keys.shard, random_hex(20)), child.name, "", "branch")
-        started = NodeEntry(kind="started", node=run.node, at=writer.clock(), call=call.id, index=child.index)
-        started = started.model_copy(update={"task_id": child_task_id(call.id), "name": child.name})
+        started = NodeEntry(kind="started", node=run.node, at_ms=writer.clock(), call=call.id, index=child.index)
+        started = started.model_copy(update={"child": child_task_id(call.id), "name": child.name})
         write_entries(writer, run, (started,))
         _open_child(writer, call, child, then.at_once, context)
         calls.append(call)
@@ -164,7 +164,7 @@ def _open_child(writer: StepWriter, call: OpenCall, child: ChildTask, at_once: i
     keys = TaskKeys(writer.keys.shard, writer.keys.tenant, child_task_id(call.id))
     session = SessionKeys(keys.shard, keys.tenant, task.session)
     version = version_of(child.graph)
-    begin = NodeEntry(kind="begin", node=child.entry, at=writer.clock(), state=dict(child.state) or None)
+    begin = NodeEntry(kind="begin", node=child.entry, at_ms=writer.clock(), state=dict(child.state) or None)
     entries = [entry_of_line(line, writer.at) for line in context]
     if child.said is not None:
         entries.append(entry(user(child.said), TranscriptMeta(at=writer.at, origin="node")))

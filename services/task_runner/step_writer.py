@@ -524,7 +524,7 @@ class StepWriter:
 
     def _stop_run(self, why: str) -> None:
         """Say in the transcript that the run of the graph has stopped at its node, where a message may let it go on."""
-        failed = {"kind": "failed", "node": self.task.node, "at": self.clock(), "error": why[:_DETAIL]}
+        failed = {"kind": "failed", "node": self.task.node, "at_ms": self.clock(), "error": why[:_DETAIL]}
         self.append({"role": NODE} | failed)
         self.commit.set(self.keys.header, log_length=self.task.log_length + len(self.added))
 

@@ -79,9 +79,9 @@ def _begun(run: GraphRun, entry: NodeEntry) -> GraphRun:
     if run.failed and run.node == entry.node:  # it goes on where it has failed; what is finished stays so
         finished = {index: each for index, each in run.results.items() if each.ok}
         again = replace(run, failed=False, tries=0, iterations=0, results=finished, children=_EMPTY)
-        return replace(again, began_at=entry.at, node_at=entry.at)
+        return replace(again, began_at=entry.at_ms, node_at=entry.at_ms)
     return GraphRun(
-        entry.node, entry.at, entry.at, iterations=1, first_state=entry.state or _EMPTY, writes=_pairs(entry)
+        entry.node, entry.at_ms, entry.at_ms, iterations=1, first_state=entry.state or _EMPTY, writes=_pairs(entry)
     )
 
 
@@ -95,12 +95,12 @@ def _decided(run: GraphRun, entry: NodeEntry) -> GraphRun:
 
 def _tried(run: GraphRun, entry: NodeEntry) -> GraphRun:
     finished = {index: each for index, each in run.results.items() if each.ok}
-    again = replace(run, tries=run.tries + 1, node_at=entry.at, deciding=False, holds=_EMPTY)
+    again = replace(run, tries=run.tries + 1, node_at=entry.at_ms, deciding=False, holds=_EMPTY)
     return replace(again, children=_EMPTY, results=finished)
 
 
 def _started(run: GraphRun, entry: NodeEntry) -> GraphRun:
-    child = BranchTask(entry.task_id or "", entry.index, entry.name or "")
+    child = BranchTask(entry.child or "", entry.index, entry.name or "")
     return replace(run, children={**run.children, entry.call or "": child})
 
 
@@ -115,7 +115,7 @@ def _left(run: GraphRun, entry: NodeEntry) -> GraphRun:
     return GraphRun(
         entry.next or "",
         run.began_at,
-        entry.at,
+        entry.at_ms,
         run.iterations + (entry.next is not None),
         first_state=run.first_state,
         writes=run.writes + _pairs(entry),

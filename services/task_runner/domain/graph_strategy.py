@@ -110,9 +110,9 @@ class GraphPlace:
         if run.node and not run.failed:
             return self, ()
         if run.failed:
-            begin = NodeEntry(kind="begin", node=run.node, at=now)
+            begin = NodeEntry(kind="begin", node=run.node, at_ms=now)
         else:
-            begin = NodeEntry(kind="begin", node=self.entry, at=now, state=dict(self.first_state) or None)
+            begin = NodeEntry(kind="begin", node=self.entry, at_ms=now, state=dict(self.first_state) or None)
         return replace(self, run=run.after((begin,)), waited_ms=0, node_waited_ms=0), (begin,)
 
     @property
@@ -264,7 +264,7 @@ class GraphWork:
 
     def _joined(self, call: EndedCall, now: int) -> NodeEntry:
         child = self._run.children[call.id]
-        entry = NodeEntry(kind="joined", node=self._run.node, at=now, call=call.id, task_id=child.task_id)
+        entry = NodeEntry(kind="joined", node=self._run.node, at_ms=now, call=call.id, child=child.task_id)
         entry = entry.model_copy(update={"index": child.index, "name": child.name})
         outcome = call.child
         if not call.ok or outcome is None:
@@ -436,7 +436,7 @@ class GraphWork:
         return Noted((*entries, failed), FailRun(code, problem))
 
     def _entry(self, kind: NodeEntryKind, now: int, **fields: Any) -> NodeEntry:
-        return NodeEntry(kind=kind, node=self._run.node, at=now, **fields)
+        return NodeEntry(kind=kind, node=self._run.node, at_ms=now, **fields)
 
     def _state(self) -> State:
         """The state of the run. Raises ``StateError``."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pentad.contracts.commands import InboundMessage
+from pentad.contracts.graphs import GraphSpec, Runnable
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.streams import SESSION_WAKE, TASK_WAKE, TOOL_CALLS, Stream
 from pentad.contracts.tools import ToolSpec
@@ -89,12 +90,16 @@ class _Builtins(ToolCatalog):
 
 
 class _Book(InstructionBook):
-    def __init__(self, store: Store, more: Sequence[Instruction]) -> None:
+    def __init__(self, store: Store, more: Sequence[Instruction], graphs: Sequence[GraphSpec]) -> None:
         super().__init__(store)
         self.instructions = {**BUILT_IN, **{each.name: each for each in more}}
+        self.graphs = {each.name: each for each in graphs}
 
     async def known(self, wanted: str | None = None) -> Mapping[str, Instruction]:
         return self.instructions
+
+    async def runnables(self, wanted: str | None = None) -> Mapping[str, Runnable]:
+        return {**self.instructions, **self.graphs}
 
 
 _SPECS = {name: tool.spec for name, tool in BUILTINS.items()}
@@ -110,6 +115,7 @@ class Flow:
         script: Script,
         pause_s: float = 0.0,
         instructions: Sequence[Instruction] = (),
+        graphs: Sequence[GraphSpec] = (),
         models: ModelPool | None = None,
         confirming: ModelPool | None = None,
         recall: TaskRecall | None = None,
@@ -125,7 +131,7 @@ class Flow:
         self.records = Records(self.settings.records_url)
         grace_ms = round(self.settings.pentad_grace_s * 1000)
         self.archiving = Archiving(store, self.records, grace_ms, self.settings.session_ttl_s)
-        book = _Book(store, instructions)
+        book = _Book(store, instructions, graphs)
         self.instructions = book.instructions
         message_router = message_router_of(store, self.records, self.settings, book, confirming)
         router = RouterHandler(self.actors, self.keeper, message_router, self.settings, 0)
