@@ -86,4 +86,6 @@ class Envelope(Contract):
             "traceparent": self.traceparent,
             "deadline": self.deadline,
             "budget": self.budget,
+            "parent_task_id": self.parent_task_id,
+            "node": self.node,
         }

@@ -96,15 +96,15 @@ class RouteWriter:
         self._routed(task.task, route)
         if route.decision == "reopen":
             opening.reopen(self._commit, task)
-            self._start(task, header.goal)
+            self._start(task, header.goal, parent_task_id=header.parent or None, node=header.branch or None)
             if header.graph:
                 node = header.node or header.entry
                 self._commit.set(task.header, node=node)
-                self._emit(NodeStart, task.task, node=node, step=header.step + 1)
+                self._emit(NodeStart, task.task, parent_task_id=header.parent or None, node=node, step=header.step + 1)
 
-    def _start(self, task: TaskKeys, goal: str) -> None:
+    def _start(self, task: TaskKeys, goal: str, **whose: str | None) -> None:
         self._commit.tallies.count(metrics.tasks.labels("active"))
-        self._emit(TaskStart, task.task, goal=goal, metadata=self._message.metadata or None)
+        self._emit(TaskStart, task.task, goal=goal, metadata=self._message.metadata or None, **whose)
 
     def send(self, task: TaskKeys, context: list[SessionMessage], route: Route) -> None:
         """Put the message into the task's mailbox and into the session's memory of its last turns."""

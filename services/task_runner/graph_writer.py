@@ -124,7 +124,7 @@ def write_boundary(
         write_results(writer, entries[-1].node, then.result)
     opened = [*writer.still_open, *calls]
     fields: dict[str, Any] = {"open": to_json([kept_call(call) for call in opened]) if opened else b"", "fails": 0}
-    fields |= {"status": "active", "retry_since": 0, "attempt": 0, **writer.usage.model_dump()}
+    fields |= {"status": "active", "retry_since": 0, **writer.usage.model_dump()}
     if opened:
         writer.commit.stamp(writer.keys.header, "asked_at")
         writer.limit_calls(limit_at)

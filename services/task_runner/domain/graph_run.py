@@ -123,7 +123,7 @@ def _left(run: GraphRun, entry: NodeEntry) -> GraphRun:
 
 
 def _failed(run: GraphRun, entry: NodeEntry) -> GraphRun:
-    return replace(run, failed=True)
+    return replace(run, failed=run.node == entry.node)
 
 
 def _pairs(entry: NodeEntry) -> Writes:

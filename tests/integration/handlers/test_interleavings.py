@@ -61,6 +61,12 @@ def test_no_more_are_active_than_may_be_and_who_waits_starts_in_order(server: Se
         assert run(server, seed, NOTHING_DROPPED["limits"]) == [], f"seed {seed}"
 
 
+def test_a_graph_runs_each_node_once_whatever_is_killed_paused_or_cancelled(server: Server) -> None:
+    """With branches, items, a graph in the graph, a judged edge, a question, and messages meanwhile."""
+    for seed in range(8):
+        assert run(server, seed, NOTHING_DROPPED["graphs"]) == [], f"seed {seed}"
+
+
 @pytest.mark.parametrize("rule", RULES.values())
 def test_each_rule_stands_in_its_script(rule: Rule) -> None:
     """Also those that only the long form drops."""

@@ -16,6 +16,7 @@ from pentad.services.task_runner.plan_writer import PAUSED
 from pentad.shared.actors.transcript import EXCLUSION
 from pentad.shared.keys import load, redriven
 from pentad.shared.records.by_time import BY_SESSION, BY_TIME
+from tests.support.interleave.graphs import run_problems
 from tests.support.interleave.letter_checks import letter_problems, misrouted
 from tests.support.interleave.move_checks import move_problems
 from tests.support.interleave.outside import TOOLS
@@ -55,6 +56,7 @@ def problems(world: "World") -> list[str]:
             _deltas(events),
             _pauses(events),
             pending_problems(events),
+            run_problems(events, mine),
         ):
             found += [f"{session}: {problem}" for problem in check]
         found += [f"{session}: {problem}" for problem in _messages(events, mine)]
@@ -149,7 +151,8 @@ def _cancels(world: "World", events: list[Event]) -> Iterator[str]:
     starts: Counter[str] = Counter()
     for e in events:
         starts[e.get("task_id", "")] += e["type"] == "task_start"
-        if e["type"] == "task_end" and e["status"] == "cancelled" and e["reason"] != MOVED:
+        own = e.get("parent_task_id") is None  # others are cancelled with the task that has started them
+        if e["type"] == "task_end" and e["status"] == "cancelled" and e["reason"] != MOVED and own:
             meant = world.users.cancelled.get(e["task_id"], ())
             if None not in meant and starts[e["task_id"]] not in meant:
                 yield f"{e['task_id']} was cancelled in its life {starts[e['task_id']]}, which was asked of {meant}"

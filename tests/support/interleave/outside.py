@@ -136,6 +136,9 @@ class SimulatedModel:
                 raise
         if outside.happens(0.04):
             raise ModelCutOff("cut")
+        if (judged := _judged(request)) is not None:
+            holds = to_json({"holds": [outside.chance.random() < 0.2 for _ in judged]}).decode()
+            return ModelAnswer(holds, "", (), "stop", Usage(7, 3), self.name)
         calls = (*outside.own_calls(mark), *self._calls(mark, request))
         return ModelAnswer(text, "", calls, "stop", Usage(7, 3), self.name)
 
@@ -156,6 +159,14 @@ class SimulatedModel:
 
     async def aclose(self) -> None:
         """Nothing is open."""
+
+
+def _judged(request: ChatRequest) -> list[str] | None:
+    """Conditions that the model is to judge; None when it is asked for something else."""
+    if not str(from_json(request.messages[0])["content"]).startswith("You watch a conversation"):
+        return None
+    _, _, conditions = str(from_json(request.messages[-1])["content"]).partition("hold now?\n")
+    return conditions.splitlines()
 
 
 def _rounds(request: ChatRequest) -> int:

@@ -34,6 +34,7 @@ from pentad.shared.work.housekeeping import Housekeeping
 from pentad.shared.work.timers import TimerLoop
 from tests.support.interleave.clockwork import Tasks, owner
 from tests.support.interleave.consumer import SteppedConsumer
+from tests.support.interleave.graphs import GRAPHS
 from tests.support.interleave.outside import OFFERED, Outside, SimulatedModel, SimulatedTools, SlowRecords
 from tests.support.interleave.store import SteppedStore
 from tests.support.message_router import message_router_of
@@ -46,8 +47,8 @@ QUEUE = TOOL_CALLS.key(0, queue="default")
 
 
 def book_of(store: SteppedStore, outside: Outside) -> InstructionBook:
-    """Return the instructions of the run."""
-    return InstructionBook(store, [EXECUTOR.model_copy(update={"on_message": outside.policy})])
+    """Return the instructions and graphs of the run."""
+    return InstructionBook(store, [EXECUTOR.model_copy(update={"on_message": outside.policy}), *GRAPHS.values()])
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,15 @@ from tests.support.interleave.patches import Patch
 
 Stress = Literal[
     "all", "inbound", "cancel", "tools", "archive", "runner", "lost", "clock", "redrive", "timeout", "life", "move",
-    "queue", "interrupt", "limits", "moving-life",
+    "queue", "interrupt", "limits", "moving-life", "graphs",
 ]  # fmt: skip
 """What is disturbed most.
 
 ``redrive``: work is set aside and operators redrive it. ``timeout``: tasks sleep to their step's time limit, and the
 server's clock steps. ``life``: tasks ask their users and say that they are done, and users pause and resume them.
 ``move``: people move messages between tasks. ``queue``, ``interrupt``: that is what a message does during a turn.
-``limits``: few tasks may be active at once. ``moving-life``: people move messages of lively tasks."""
+``limits``: few tasks may be active at once. ``moving-life``: people move messages of lively tasks.
+``graphs``: tasks run graphs with branches, items, a graph, a judged edge and a question."""
 STRESSES: tuple[Stress, ...] = get_args(Stress)
 
 

@@ -8,12 +8,14 @@ from pydantic_core import from_json
 
 from pentad.contracts.records import TaskRecord
 from pentad.services.task_runner.domain.after_answer import REDRIVEN
-from pentad.shared.actors.transcript import EXCLUSION, remaining
+from pentad.shared.actors.transcript import is_note, remaining
 from tests.support.rebuilding import chat_form
 
 if TYPE_CHECKING:
     from tests.support.interleave.world import World
 
+NOBODY = "nobody"
+"""Stands for the model of a step that asks none."""
 _MARK = re.compile(r"^m\d+\.")
 
 
@@ -22,7 +24,7 @@ def ill_formed(world: "World", record: TaskRecord) -> Iterator[str]:
     open_calls: list[str] = []
     sent: list[dict[str, Any]] = []
     for message in record.messages:
-        if message["role"] == EXCLUSION:
+        if is_note(message):
             pass
         elif message["role"] == "tool":
             if not open_calls or open_calls.pop(0) != message["tool_call_id"]:
@@ -30,8 +32,8 @@ def ill_formed(world: "World", record: TaskRecord) -> Iterator[str]:
         elif open_calls:
             yield f"{open_calls} have no answer before {message['role']}"
             open_calls = []
-        if message["role"] == "assistant" and "step" in message:
-            if message["model"] != REDRIVEN:
+        if message["role"] == "assistant" and ("step" in message or message.get("tool_calls")):
+            if message.get("model") not in (None, REDRIVEN, NOBODY) and message.get("origin") != "node":
                 yield from _prompt(world, message, remaining(sent))
             open_calls = [call["id"] for call in message.get("tool_calls", ())]
         sent.append(message)

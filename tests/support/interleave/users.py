@@ -15,6 +15,7 @@ from pentad.shared.errors import OutageError
 from pentad.shared.keys import TaskKeys
 from pentad.shared.kinds import ControlKind
 from tests.support.interleave.clockwork import VirtualLoop
+from tests.support.interleave.graphs import GRAPH
 from tests.support.interleave.server import Server
 
 LIVE = ("pending", "active", "waiting", "stale")
@@ -40,12 +41,13 @@ class Memory:
 @dataclass(frozen=True, slots=True)
 class Habits:
     """How many messages are sent; of 1, how often a task is cancelled, how often a message names its task, how often
-    a task is paused."""
+    a task is paused, how often a message names a graph."""
 
     messages: int
     cancels: float
     names: float
     pauses: float = 0.0
+    graphs: float = 0.0
 
 
 def events_of(server: Server, session: str) -> list[dict[str, Any]]:
@@ -150,6 +152,8 @@ class Users:
                 self.never_had += again
 
     def _extras(self, session: str) -> dict[str, Any]:
+        if self._habits.graphs and self._chance.random() < self._habits.graphs:
+            return {"instruction": GRAPH.name, "state": {"items": [*range(self._chance.randint(0, 5))]}}
         draw = self._chance.random()
         if draw < self._habits.names and (task := self._some_task(session)):
             return {"task_id": task}

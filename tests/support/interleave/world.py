@@ -54,7 +54,7 @@ class World:
         self._redrives = self._stress == "redrive" or also
         """Whether work is set aside now and then, with operators who redrive it; the server then loses no writes."""
         slept = 0.3 if self._stress == "timeout" or also else 0.0
-        lively = self._stress in ("life", "limits", "moving-life")
+        lively = self._stress in ("life", "limits", "moving-life", "graphs")
         chosen = random.Random(f"{seed} of places")
         self._few = self._stress == "limits" or (
             self._stress == "all" and not self._broken and chosen.random() < _FEW_PLACES
@@ -84,6 +84,7 @@ class World:
             cancels=0.9 if self._stress == "cancel" else 0.3,
             names=0.6 if self._stress == "archive" else 0.25,
             pauses=0.7 if lively else 0.0,
+            graphs=0.6 if self._stress == "graphs" else 0.0,
         )
         self.users = Users(server, self.loop, actors, self.chance, habits)
         self.places = PlaceWatch(server, self.users.sessions, per_session, per_tenant)
