@@ -75,9 +75,7 @@ def _path(task: str, entries: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _children(task: str, entries: list[dict[str, Any]], records: Mapping[str, TaskRecord]) -> Iterator[str]:
-    started = {
-        entry["child"]: entry["index"] if "index" in entry else 0 for entry in entries if entry["kind"] == "started"
-    }
+    started = [entry["child"] for entry in entries if entry["kind"] == "started"]
     joined = Counter(entry["child"] for entry in entries if entry["kind"] == "joined")
     for child, times in joined.items():
         if times > 1 or child not in started:
