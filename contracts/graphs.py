@@ -88,4 +88,4 @@ class GraphSpec(Contract):
 
 
 Runnable = Instruction | GraphSpec
-"""What a message may name, and a task runs."""
+"""An instruction or a graph: either may be named by a message and run by a task."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pentad.client.agent import Agent, connect
     from pentad.client.answers import Traced
     from pentad.client.blocking import SyncAgent, connect_sync
+    from pentad.client.graph_builder import AgentBuilder, AgentGraph
     from pentad.client.turns import Turn
     from pentad.contracts.commands import ModelCompletion
     from pentad.contracts.events import (
@@ -55,10 +56,12 @@ if TYPE_CHECKING:
         TurnFailed,
         Unreadable,
         WrongAnswer,
+        WrongGraph,
     )
     from pentad.shared.errors import PentadError
     from pentad.shared.plugins.context import ToolContext
     from pentad.shared.plugins.expandable import ExpandableTool, action
+    from pentad.shared.plugins.graphs import graph
     from pentad.shared.plugins.instructions import instruction
     from pentad.shared.plugins.registry import tool
     from pentad.shared.segments.anchors import anchor_of
@@ -67,6 +70,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "AccessToken": "pentad.contracts.tokens",
     "Agent": "pentad.client.agent",
+    "AgentBuilder": "pentad.client.graph_builder",
+    "AgentGraph": "pentad.client.graph_builder",
     "Anchor": "pentad.contracts.records",
     "ApprovalRequest": "pentad.contracts.events",
     "Busy": "pentad.errors",
@@ -111,9 +116,11 @@ _HOMES = {
     "Unreadable": "pentad.errors",
     "action": "pentad.shared.plugins.expandable",
     "WrongAnswer": "pentad.errors",
+    "WrongGraph": "pentad.errors",
     "anchor_of": "pentad.shared.segments.anchors",
     "connect": "pentad.client.agent",
     "connect_sync": "pentad.client.blocking",
+    "graph": "pentad.shared.plugins.graphs",
     "instruction": "pentad.shared.plugins.instructions",
     "start": "pentad.system.start",
     "tool": "pentad.shared.plugins.registry",
@@ -122,6 +129,8 @@ _HOMES = {
 __all__ = [
     "AccessToken",
     "Agent",
+    "AgentBuilder",
+    "AgentGraph",
     "Anchor",
     "ApprovalRequest",
     "Busy",
@@ -165,10 +174,12 @@ __all__ = [
     "TurnFailed",
     "Unreadable",
     "WrongAnswer",
+    "WrongGraph",
     "action",
     "anchor_of",
     "connect",
     "connect_sync",
+    "graph",
     "instruction",
     "start",
     "tool",

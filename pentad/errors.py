@@ -69,6 +69,14 @@ class TurnFailed(ClientError):  # noqa: N818 - reads as what happened
         self.end = end
 
 
+class WrongGraph(ClientError):  # noqa: N818 - reads as what it is
+    """A graph that was built or given has mistakes. ``problems``: all of them, each with its place."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__(f"the graph is wrong: {'; '.join(problems)}")
+        self.problems = problems
+
+
 class WrongAnswer(ClientError):  # noqa: N818 - reads as what it is
     """The answer is not what ``output`` asks for. ``answer``: the text or data that it is."""
 

@@ -36,6 +36,7 @@ _COMMANDS = {
     "records": ("pentad.cli.records", "run"),
     "models": ("pentad.cli.models", "run"),
     "instructions": ("pentad.cli.instructions", "run"),
+    "graphs": ("pentad.cli.graphs", "run"),
     "memory": ("pentad.cli.memory", "run"),
     "dlq": ("pentad.cli.dlq", "run"),
 }
@@ -128,7 +129,7 @@ def _add_clients(commands: Any) -> None:
     _json(_client(commands, "tools", "List the tools: what each takes and does, and whether a worker has it."))
     _add_tool(commands)
     _json(_client(commands, "models", "List the models: which there are, and how each does."))
-    _json(_client(commands, "instructions", "List the instructions: what can be run, and where each comes from."))
+    _add_runnables(commands)
     _json(_client(commands, "doctor", "Say what is reachable, and what to do about what is not."))
     _add_memory(commands)
     _add_dlq(commands)
@@ -167,6 +168,21 @@ def _add_tool(commands: Any) -> None:
     call.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="give the call up after so long")
     call.add_argument("--call-id", metavar="ID", type=_external, help="the same call again gives the same result")
     _json(call)
+
+
+def _add_runnables(commands: Any) -> None:
+    for name, text, word in (
+        ("instructions", "List the instructions: what can be run, and where each comes from.", "instruction"),
+        ("graphs", "List the graphs: which can be run, and where each comes from.", "graph"),
+    ):
+        parser = _client(commands, name, text)
+        _json(parser)
+        actions = parser.add_subparsers(dest="action", metavar="ACTION")
+        show = _client(actions, "show", f"Show what the {word} of a name is.", again=True)
+        show.add_argument("name", metavar="NAME", type=_name, help=f"the {word}: one of `pentad {name}`")
+        if name == "graphs":
+            show.add_argument("--mermaid", action="store_true", help="a flowchart in the language of Mermaid")
+        _json(show, again=True)
 
 
 def _add_tasks(commands: Any) -> None:
@@ -268,10 +284,14 @@ def _add_dlq(commands: Any) -> None:
     discard.add_argument("ids", metavar="ID", nargs="+", help="the dead letter")
 
 
-def _client(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
+def _client(commands: Any, name: str, text: str, *, again: bool = False) -> argparse.ArgumentParser:
+    """Add a command that asks the gateway. ``again``: its options may stand before its name, too."""
     parser = _command(commands, name, text)
     parser.add_argument(
-        "--url", type=_url, help="the gateway's address, instead of PENTAD_URL or that of the running `pentad up`"
+        "--url",
+        type=_url,
+        default=argparse.SUPPRESS if again else None,
+        help="the gateway's address, instead of PENTAD_URL or that of the running `pentad up`",
     )
     return parser
 
@@ -338,8 +358,8 @@ def _user(parser: argparse.ArgumentParser, text: str) -> None:
     parser.add_argument("--user", metavar="ID", type=_external, help=f"{text}; {default}")
 
 
-def _json(parser: argparse.ArgumentParser, text: str = "print JSON") -> None:
-    parser.add_argument("--json", action="store_true", help=text)
+def _json(parser: argparse.ArgumentParser, text: str = "print JSON", *, again: bool = False) -> None:
+    parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS if again else False, help=text)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 from urllib.parse import quote
 
+from pydantic_core import from_json
+
 from pentad.client.gateway import Rest
 from pentad.contracts.envelope import Contract
+from pentad.contracts.graphs import GraphSpec
 from pentad.contracts.memories import (
     FoundMemory,
     KnownEdge,
@@ -18,7 +21,9 @@ from pentad.contracts.memories import (
     RecalledMemories,
 )
 from pentad.contracts.records import ShownStatus, StepPrompt, Task, TaskStep, UnreadableTask
-from pentad.errors import Refused
+from pentad.errors import Refused, WrongGraph
+from pentad.shared.agent_graphs.given import GivenGraph, WrongSpec, spec_of
+from pentad.shared.agent_graphs.references import KnownNames, reference_problems, unknown_tools
 
 PAGE_LIMIT = 100
 Strategy = Literal["auto", "bfs", "dfs", "astar", "none"]
@@ -227,6 +232,27 @@ class Inspection:
         found: dict[str, Any] = await self._rest.call("GET", path_of("instructions", name))
         return found
 
+    async def graphs(self) -> list[dict[str, Any]]:
+        """Every graph that counts, with where it comes from (``source``) and the ``version`` of its content."""
+        return [item async for item in self._rest.pages("/v1/graphs", None)]
+
+    async def graph(self, name: str) -> dict[str, Any]:
+        """Return the graph of a name that is in use, with its ``source`` and ``version``. Raises ``NotFound``."""
+        found: dict[str, Any] = await self._rest.call("GET", path_of("graphs", name))
+        return found
+
+    async def graph_problems(self, graph: GivenGraph) -> list[str]:
+        """Return what a graph names and this system does not know, each with its place, and its recursion.
+
+        Unknown are instructions, chat models, graphs, and tools that no worker has now. Raises ``WrongGraph``.
+        """
+        spec = given_spec(graph)
+        graphs = {each["name"]: GraphSpec.model_validate(each) for each in await self.graphs()}
+        models = {each["id"] for each in await self.models() if each["kind"] == "llm"}
+        known = KnownNames({each["name"] for each in await self.instructions()}, models, graphs)
+        tools = {each["name"] for each in await self.tools()}
+        return [*reference_problems(spec, known), *unknown_tools(spec, tools)]
+
     async def tools(self) -> list[dict[str, Any]]:
         """The tools that workers have published: name, description, effect and the schema of their arguments."""
         return [item async for item in self._rest.pages("/v1/tools", None)]
@@ -285,6 +311,21 @@ class Management:
     async def delete_instruction(self, name: str) -> None:
         """Remove a registered instruction; running tasks keep it. Raises ``NotFound``, ``Conflict``, ``Refused``."""
         await self._operator.call("DELETE", path_of("instructions", name))
+
+    async def register_graph(self, graph: GivenGraph) -> dict[str, Any]:
+        """Register a graph, or replace the registered one with its name; says how it stands now.
+
+        ``graph``: a dict, a ``GraphSpec`` or what an ``AgentBuilder`` has built. In the answer, ``warning`` names tools
+        that no worker has now. Raises ``WrongGraph`` for one that is none, ``Refused`` for unknown instructions, models
+        and graphs or without the admin key, ``Conflict`` when the name is taken by the file or by an instruction.
+        """
+        body = from_json(given_spec(graph).to_json())
+        shown: dict[str, Any] = await self._operator.call("POST", "/v1/graphs", body=body)
+        return shown
+
+    async def delete_graph(self, name: str) -> None:
+        """Remove a registered graph; running tasks keep it. Raises ``NotFound``, ``Conflict``, ``Refused``."""
+        await self._operator.call("DELETE", path_of("graphs", name))
 
     async def pause_task(self, task_id: str) -> None:
         """Ask a task to pause; ``task_status: waiting``, reason ``paused``, follows within a second.
@@ -443,6 +484,14 @@ class Management:
     async def discard(self, letter_id: str) -> None:
         """Remove a dead letter for good. Raises ``NotFound``, ``Refused`` without the admin key."""
         await self._operator.call("DELETE", path_of("dead-letters", letter_id))
+
+
+def given_spec(graph: GivenGraph) -> GraphSpec:
+    """Return the graph that a program gives, as data. Raises ``WrongGraph`` with all its mistakes."""
+    try:
+        return spec_of(graph)
+    except WrongSpec as error:
+        raise WrongGraph(error.problems) from None
 
 
 def path_of(*parts: str) -> str:

@@ -22,8 +22,8 @@ GivenGraph = GraphSpec | HasSpec | Mapping[str, Any]
 """A graph that a program hands over."""
 
 
-class WrongGraph(ValueError):  # noqa: N818 - reads as what it is
-    """What was given is no graph. ``problems``: its mistakes, each with its place."""
+class WrongSpec(ValueError):  # noqa: N818 - reads as what it is
+    """A graph that a program has given has mistakes. ``problems``: all of them, each with its place."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("; ".join(problems))
@@ -31,14 +31,14 @@ class WrongGraph(ValueError):  # noqa: N818 - reads as what it is
 
 
 def spec_of(given: GivenGraph) -> GraphSpec:
-    """Return the graph that is given. A field that graphs do not have is refused. Raises ``WrongGraph``."""
+    """Return the graph that is given. A field that graphs do not have is refused. Raises ``WrongSpec``."""
     if isinstance(given, GraphSpec):
         return given
     if isinstance(given, HasSpec) and isinstance(given.spec, GraphSpec):
         return given.spec
     if not isinstance(given, Mapping):
-        raise WrongGraph([f"a graph is a dict, a GraphSpec or what an AgentBuilder builds, not {type(given).__name__}"])
+        raise WrongSpec([f"a graph is a dict, a GraphSpec or what an AgentBuilder builds, not {type(given).__name__}"])
     try:
         return GraphSpec.model_validate(dict(given), extra="forbid")
     except ValidationError as error:
-        raise WrongGraph([*complaints(error)]) from None
+        raise WrongSpec([*complaints(error)]) from None

@@ -6,7 +6,7 @@ from types import FrameType, MappingProxyType
 from typing import TypeVar
 
 from pentad.contracts.graphs import GraphSpec
-from pentad.shared.agent_graphs.given import GivenGraph, WrongGraph, spec_of
+from pentad.shared.agent_graphs.given import GivenGraph, WrongSpec, spec_of
 from pentad.shared.plugins.errors import PluginError
 from pentad.shared.plugins.runnables import defined_runnables, register_runnable
 
@@ -22,7 +22,7 @@ def graph(given: G) -> G:
     """
     try:
         made = spec_of(given)
-    except WrongGraph as error:
+    except WrongSpec as error:
         name = given.get("name") if isinstance(given, Mapping) else None
         raise PluginError(f"graph {name!r}: {error}" if isinstance(name, str) else f"graph: {error}") from None
     register_runnable(made, _source(sys._getframe(1), made.name))

@@ -12,7 +12,7 @@ _defined: dict[str, tuple[Runnable, str]] = {}
 def register_runnable(made: Runnable, source: str) -> None:
     """Add an instruction or a graph that is defined at this place. Raises ``PluginError`` if its name is taken."""
     earlier = _defined.get(made.name)
-    if earlier is not None and earlier[1] != source:
+    if earlier is not None and (earlier[1], type(earlier[0])) != (source, type(made)):
         raise PluginError(
             f"{_word(made)} {made.name!r} is defined twice, as {_word(earlier[0])} {earlier[1]} and as {_word(made)} "
             f"{source}: give one of them another name, as @instruction(name=...) does"

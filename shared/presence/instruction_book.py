@@ -26,7 +26,7 @@ T = TypeVar("T", Instruction, GraphSpec)
 
 
 class _Shelf(Generic[T]):
-    """What was last read of one kind: registered, and of plugins."""
+    """Instructions or graphs as they were last read: registered, and of plugins."""
 
     def __init__(self, registry: Registrations[T], plugins: Published[T]) -> None:
         self._registry: Registrations[T] = registry

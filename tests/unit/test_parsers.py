@@ -19,7 +19,9 @@ import pytest
 import pentad
 from pentad.contracts.commands import MAX_CONTENT
 from pentad.contracts.dead_letters import named_in
+from pentad.contracts.graphs import MAX_GRAPH
 from pentad.contracts.ids import decoded_id, milliseconds
+from pentad.contracts.instructions import placeholders_in, state_paths_in
 from pentad.contracts.plain_json import MOST_VALUES, read_json, values_in
 from pentad.contracts.quotes import quotes_in
 from pentad.services.gateway.domain.additions import read_edge, read_node
@@ -110,6 +112,7 @@ READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
     "a token in an address": (lambda text: _TOKENS.read(f"pt1.{text}".encode("utf-8", "replace"), 0), HEAD_LIMIT),
     "a body": (lambda text: read_object(text.encode()), BODY_LIMIT),
     "JSON": (read_json, BODY_LIMIT),
+    "places of a graph's state": (lambda text: (state_paths_in(text), placeholders_in(text)), MAX_GRAPH),
     "an inbound entry": (lambda text: read_entry("1-1", {b"data": text.encode()}, 4), BODY_LIMIT),
     "the entry of a call": (lambda text: named_call(text.encode()), ANSWER),
     "a call's arguments": (parse_arguments, ANSWER),

@@ -43,7 +43,7 @@ class ReadRunnables:
     instructions: Registered[Instruction]
     graphs: Registered[GraphSpec]
     known: Mapping[str, KnownRunnable[Runnable]]
-    """Those in use, by name."""
+    """The instructions and graphs in use, by name."""
 
 
 class KnownRunnables:
@@ -195,7 +195,7 @@ class RunnableRegistry(Generic[T]):
 
 @immutable
 class RegistryParts:
-    """What the registries of instructions and of graphs stand on."""
+    """The parts on which the registries of instructions and of graphs stand."""
 
     store: Store
     known: KnownRunnables

@@ -90,6 +90,26 @@ async def test_instructions_may_be_models_and_go_before_those_of_the_file(tmp_pa
     assert (found["a"]["recall"], found["c"]["tool_rounds"]) == (False, None)
 
 
+SURVEY = {"name": "survey", "nodes": [{"key": "a", "kind": "ask", "question": "?"}], "entry": "a", "ends": ["a"]}
+
+
+async def test_graphs_may_be_built_and_go_before_what_the_file_has_under_their_names(tmp_path: Path) -> None:
+    (file := tmp_path / "i.json").write_text(
+        json.dumps(
+            {
+                "graphs": [SURVEY, SURVEY | {"name": "poll"}],
+                "instructions": [{"name": "writer", "system_prompt": "of the file"}],
+            }
+        )
+    )
+    built = pentad.AgentBuilder("writer").add_ask_node("a", "?").set_entry_point("a").set_end_points(["a"]).build()
+    given: list[Any] = [built, SURVEY | {"description": "given"}]
+    async with pentad.start(tmp_path, graphs=given, pentad_instructions=file) as agent:
+        found = {each["name"]: each.get("description") for each in await agent.inspection.graphs()}
+        assert found == {"poll": "", "survey": "given", "writer": ""}
+        assert "writer" not in {each["name"] for each in await agent.inspection.instructions()}
+
+
 def test_a_model_that_is_given_takes_the_place_of_the_files_with_its_id_and_of_the_default(tmp_path: Path) -> None:
     (file := tmp_path / "m.json").write_text(
         json.dumps({"models": [{"id": "a", "model": "old"}, {"id": "b", "fallbacks": ["a"], "default": True}]})
@@ -122,6 +142,14 @@ def test_a_model_that_is_given_takes_the_place_of_the_files_with_its_id_and_of_t
         (
             {"instructions": [WAITER | {"output": "json", "output_schema": {"type": "strnig"}}]},
             "pentad.start(instructions=...) is wrong: instructions[0] ('waiter'): output_schema is no JSON schema",
+        ),
+        ({"graphs": [{"name": "a"}]}, "pentad.start(graphs=...) is wrong: graphs[0] ('a').nodes: Field required"),
+        ({"graphs": {"name": "a"}}, "pentad.start(graphs=...) is wrong: it must be a list of dicts, not dict"),
+        ({"graphs": [7]}, "pentad.start(graphs=...) is wrong: graphs[0]: "),
+        ({"graphs": [SURVEY, SURVEY]}, "pentad.start(graphs=...) is wrong: graphs[1] ('survey').name: another graph"),
+        (
+            {"instructions": [WAITER], "graphs": [SURVEY | {"name": "waiter"}]},
+            "pentad.start(graphs=...) is wrong: graphs[0] ('waiter').name: an instruction has it: names are shared",
         ),
         ({"tools": [Shop]}, "pentad.start(tools=...) is wrong: tools[0]: "),
         ({"tools": [5]}, "pentad.start(tools=...) is wrong: tools[0]: 5 is no tool"),

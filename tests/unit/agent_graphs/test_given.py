@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pentad.contracts.graphs import GraphSpec
-from pentad.shared.agent_graphs.given import WrongGraph, spec_of
+from pentad.shared.agent_graphs.given import WrongSpec, spec_of
 from tests.unit.agent_graphs.graphs import EVERYTHING, everything
 
 
@@ -32,7 +32,7 @@ def test_a_dict_a_contract_and_what_was_built_are_the_same_graph() -> None:
     ],
 )
 def test_what_is_no_graph_is_refused_with_all_its_mistakes(given: Any, told: str) -> None:
-    with pytest.raises(WrongGraph) as refused:
+    with pytest.raises(WrongSpec) as refused:
         spec_of(given)
     assert told in str(refused.value)
     assert any(told in problem for problem in refused.value.problems)
