@@ -27,6 +27,7 @@ from pentad.shared import metrics
 from pentad.shared.actors.actors import Actors, count_wake_ups
 from pentad.shared.actors.erased_marks import mark_at
 from pentad.shared.actors.headers import LIVE
+from pentad.shared.actors.transcript import started_tasks
 from pentad.shared.embedder.embedder import Embedder, HashingEmbedder
 from pentad.shared.embedder.vectors import Requester
 from pentad.shared.errors import MemoryOutageError, PoisonError
@@ -83,6 +84,10 @@ class TaskEraser:
         """Erase these tasks of a tenant. Raises ``OutageError`` while a store or the embedder is unavailable."""
         for begin in range(0, len(tasks), TASKS_PER_BATCH):
             await self._erase(tenant, tasks[begin : begin + TASKS_PER_BATCH])
+
+    async def end(self, task: KeptTask) -> None:
+        """Cancel a task, with the tasks that it has started, and wait until it has ended; not for ever."""
+        await self._end(task, monotonic() + self._end_s)
 
     async def _erase(self, tenant: str, tasks: Sequence[KeptTask]) -> None:
         models, left, give_up = await self._models(tenant, tasks), tasks, monotonic() + self._end_s
@@ -185,8 +190,24 @@ class Erasing:
         task = await self._kept.read(keys)
         if task is None or not task.session:
             task = KeptTask(keys, mark.session, "", 0, task.messages if task else [])
+        await self._tasks.end(task)  # from now on it starts no more tasks
+        for started in reversed(await self._started(keys)):
+            await self._tasks.erase(command.tenant_id, [started])
         await self._tasks.erase(command.tenant_id, [task])
         await self._clean(command, [shard], mark.at)
+
+    async def _started(self, keys: TaskKeys) -> list[KeptTask]:
+        """Return the tasks that a task has started, and those that these have, each before its own."""
+        found: list[KeptTask] = []
+        waiting = [keys]
+        while waiting:
+            task = await self._kept.read(waiting.pop())
+            if task is None:
+                continue
+            if task.keys != keys:
+                found.append(task)
+            waiting += [TaskKeys(keys.shard, keys.tenant, name) for name in started_tasks(task.messages)]
+        return found
 
     async def _session(self, command: EraseCommand, shard: int) -> None:
         keys = SessionKeys(shard, command.tenant_id, command.name)

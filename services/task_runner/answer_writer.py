@@ -23,7 +23,6 @@ from pentad.services.task_runner.domain.after_answer import (
     Next,
     Rules,
 )
-from pentad.services.task_runner.domain.graph_run import GraphRun
 from pentad.services.task_runner.domain.own_tools import joined
 from pentad.services.task_runner.domain.plan import EndMode
 from pentad.services.task_runner.domain.strategy import FailRun, GoOn, Strategy
@@ -38,6 +37,7 @@ from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.opening import keep_instruction
 from pentad.shared.actors.session_header import answer_field, excerpt
 from pentad.shared.actors.step_prompt import chain, tools_kept_under
+from pentad.shared.agent_graphs.run import GraphRun
 from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
 from pentad.shared.memory.task_recall import Recall

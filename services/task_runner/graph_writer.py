@@ -9,7 +9,6 @@ from pentad.contracts.envelope import Budget
 from pentad.contracts.events import NodeEnd, NodeStart, TaskStart, TaskStatusEvent
 from pentad.contracts.ids import child_task_id, encoded_id, tool_call_id
 from pentad.contracts.records import NodeEntry, TranscriptMeta
-from pentad.services.task_runner.domain.graph_run import GraphRun
 from pentad.services.task_runner.domain.result_in_prompt import in_prompt
 from pentad.services.task_runner.domain.strategy import ChildTask, FailRun, GoOn, StartChildren
 from pentad.services.task_runner.domain.turn import remaining
@@ -19,6 +18,7 @@ from pentad.shared import metrics
 from pentad.shared.actors.headers import OpenCall
 from pentad.shared.actors.opening import goal_of
 from pentad.shared.actors.transcript import NODE, entry
+from pentad.shared.agent_graphs.run import GraphRun
 from pentad.shared.instructions.instruction_list import graph_kept_under, version_of
 from pentad.shared.keys import SessionKeys, TaskKeys, task_index
 from pentad.shared.random_hex import random_hex

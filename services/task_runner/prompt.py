@@ -13,8 +13,8 @@ from typing import Any
 from pydantic_core import to_json
 
 from pentad.contracts.tools import ToolSpec
-from pentad.services.task_runner.domain.graph_run import GraphRun
 from pentad.shared.actors.transcript import Replacement, message_of, node_entries_in, prompt_of, replacements_in
+from pentad.shared.agent_graphs.run import GraphRun
 from pentad.shared.immutable import immutable
 
 _CACHE_BYTES = 8 * 1024 * 1024

@@ -7,14 +7,14 @@ from typing import Any
 
 from pentad.contracts.graph_nodes import GraphNode
 from pentad.contracts.graphs import GraphSpec
-from pentad.services.task_runner.domain.graph_run import GraphRun
-from pentad.services.task_runner.domain.graph_state import StateError, as_text, value_at, written
 from pentad.services.task_runner.domain.graph_strategy import GraphPlace, GraphWork
 from pentad.services.task_runner.domain.strategy import Strategy
 from pentad.services.task_runner.instructions import Chosen, TaskInstructions, UnknownInstructionError
 from pentad.services.task_runner.prompt import KnownTranscript, user
 from pentad.services.task_runner.step import Step
 from pentad.services.task_runner.step_writer import StepWriter
+from pentad.shared.agent_graphs.run import GraphRun
+from pentad.shared.agent_graphs.state import StateError, as_text, value_at, written
 from pentad.shared.immutable import immutable
 from pentad.shared.instructions.variables import MAX_VARIABLE_CHARS
 

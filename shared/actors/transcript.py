@@ -43,6 +43,11 @@ def node_entries_in(lines: Iterable[bytes]) -> tuple[NodeEntry, ...]:
     return tuple([NodeEntry.model_validate_json(line) for line in lines if line.startswith(_NODE_ENTRY)])
 
 
+def started_tasks(messages: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the ids of the tasks that a task has started. ``messages``: its transcript as `shown` gives it."""
+    return [str(each["child"]) for each in messages if each.get("role") == NODE and each.get("kind") == "started"]
+
+
 def message_of(raw: bytes) -> bytes:
     """Return the part of an entry that is sent to the model."""
     return raw[raw.index(b"\n") + 1 :]

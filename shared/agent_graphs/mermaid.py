@@ -1,6 +1,6 @@
 """Draws a graph as a flowchart in the language of Mermaid: the same text for the same graph. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pydantic_core import to_json
 
@@ -23,9 +23,24 @@ _SHAPES: dict[type, tuple[str, str]] = {
 """Beginning and end of each kind of node."""
 
 
-def mermaid(graph: GraphSpec) -> str:
-    """Return the flowchart of a graph. No text of the graph can become a part of the language: see `label`."""
-    return "\n".join(_lines(graph)) + "\n"
+_STYLES = {"ok": "stroke:#2a7,stroke-width:3px", "failed": "stroke:#c33,stroke-width:3px", "running": "stroke:#36c"}
+"""Styles of nodes that a run has come to, by the outcome of its last visit."""
+
+
+def mermaid(graph: GraphSpec, outcomes: Mapping[str, str] | None = None) -> str:
+    """Return the flowchart of a graph. No text of the graph can become a part of the language: see `label`.
+
+    ``outcomes``: outcomes of a run's last visits, by the keys of the nodes, which are marked.
+    """
+    return "\n".join((*_lines(graph), *_marks(graph, outcomes or {}))) + "\n"
+
+
+def _marks(graph: GraphSpec, outcomes: Mapping[str, str]) -> Iterator[str]:
+    for outcome, style in _STYLES.items():
+        marked = [f"n{number}" for number, node in enumerate(graph.nodes) if outcomes.get(node.key) == outcome]
+        if marked:
+            yield f"    classDef {outcome} {style}"
+            yield f"    class {','.join(marked)} {outcome}"
 
 
 def _lines(graph: GraphSpec) -> Iterator[str]:

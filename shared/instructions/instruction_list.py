@@ -23,6 +23,7 @@ from pentad.shared.instructions.usable import prove_usable
 from pentad.shared.settings import Settings
 
 _VERSION_CHARS = 16
+_GRAPH = "graph:"
 R = TypeVar("R", bound=Runnable)
 
 
@@ -38,7 +39,12 @@ def kept_under(version: str) -> str:
 
 def graph_kept_under(version: str) -> str:
     """Return the name of a version of a graph among a task's large values, and in its record."""
-    return f"graph:{version}"
+    return f"{_GRAPH}{version}"
+
+
+def version_kept_under(name: str) -> str:
+    """Return the version in a name that `graph_kept_under` has made; '' for any other name."""
+    return name.removeprefix(_GRAPH) if name.startswith(_GRAPH) else ""
 
 
 RunnableSource = Literal["file", "registered", "plugin", "built_in"]

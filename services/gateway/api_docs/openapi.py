@@ -20,6 +20,7 @@ from pentad.contracts.memories import (
     RecalledMemories,
 )
 from pentad.contracts.models import ModelEntry
+from pentad.contracts.paths import TaskPath
 from pentad.contracts.records import StepPrompt, Task, TaskStep, UnreadableTask
 from pentad.contracts.runs import InstructionRun, ToolRun
 from pentad.contracts.tokens import AccessToken, TokenRequest
@@ -48,7 +49,7 @@ _HEALTH_PATHS: dict[str, Json] = {
 
 
 def _schemas() -> Json:
-    tasks = Task, UnreadableTask, StepPrompt, InstructionRun, ToolRun, TaskStep
+    tasks = Task, UnreadableTask, StepPrompt, InstructionRun, ToolRun, TaskStep, TaskPath
     memory = RecalledMemories, OpenedAnchor, MemoryStats, MemoryRebuild, KeptEpisode
     known = KnownNode, KnownEdge, Neighbourhood
     tokens = TokenRequest, AccessToken

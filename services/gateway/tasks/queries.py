@@ -5,12 +5,15 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Protocol
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from pentad.contracts.events import call_of_args, message_ref
+from pentad.contracts.graphs import GraphSpec
 from pentad.contracts.ids import LAST_MS, decoded_id, rfc3339, shard_in, shard_of
+from pentad.contracts.paths import TaskPath
 from pentad.contracts.records import StepPrompt, StepRecord, Task, TaskRecord
 from pentad.contracts.tools import ToolSpec
+from pentad.services.gateway.domain.task_path import path_of
 from pentad.services.gateway.domain.tool_call import is_call_session
 from pentad.services.gateway.edge.pages import IndexEntry, Page, newest_first
 from pentad.shared.actors.headers import pairs, read_session
@@ -20,6 +23,7 @@ from pentad.shared.actors.step_prompt import materials_of, rebuild
 from pentad.shared.actors.transcript import shown
 from pentad.shared.errors import DamagedError
 from pentad.shared.event_loop import turn_after
+from pentad.shared.instructions.instruction_list import graph_kept_under, version_kept_under
 from pentad.shared.keys import SessionKeys, TaskKeys, session_index
 from pentad.shared.presence.published import TOOLS
 from pentad.shared.store.store import Store
@@ -41,6 +45,18 @@ class RecordReader(Protocol):
 
     async def read(self, tenant: str, task: str) -> TaskRecord | None:
         """Return a task's record, or None. Raises ``DamagedError`` and ``OutageError``."""
+
+
+class NoGraphError(Exception):
+    """The task runs an instruction, so it has no path through a graph."""
+
+
+def _graph_of(raw: bytes | None) -> GraphSpec | None:
+    """Return the graph that is kept with a task; None for one that cannot be read any more."""
+    try:
+        return GraphSpec.model_validate_json(raw or b"")
+    except ValueError:
+        return None
 
 
 class Queries:
@@ -141,6 +157,30 @@ class Queries:
                 return messages
         record = await self.record(tenant, task)
         return None if record is None else record.messages
+
+    async def path(self, tenant: str, task: str) -> tuple[TaskPath, GraphSpec | None] | None:
+        """Return the path of a task through its graph, and the graph, or None if the tenant has no such task.
+
+        Raises ``NoGraphError`` for a task that runs an instruction.
+        """
+        keys = self.task_keys(tenant, task)
+        header = None if keys is None else await load_task(self._store, keys)
+        if header is not None and keys is not None:
+            if not header.graph:
+                raise NoGraphError
+            raw = await self._store.call("HGET", keys.big, graph_kept_under(header.graph))
+            messages = await self.entries(keys, 0, _NO_END)
+            if await self.in_redis(keys):
+                graph = _graph_of(raw)
+                return path_of(header.describe(), messages, graph, header.graph), graph
+        record = await self.record(tenant, task)
+        if record is None:
+            return None
+        version = next((name for name in map(version_kept_under, record.materials) if name), "")
+        if not version:
+            raise NoGraphError
+        graph = _graph_of(to_json(record.materials[graph_kept_under(version)]))
+        return path_of(record.task, record.messages, graph, version), graph
 
     async def entries(self, keys: TaskKeys, start: int, end: int) -> list[dict[str, Any]]:
         """Return the entries of a transcript in Redis from a position on, the end exclusive.

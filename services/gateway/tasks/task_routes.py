@@ -23,7 +23,7 @@ from pentad.services.gateway.edge.http import (
 )
 from pentad.services.gateway.edge.operations import operation
 from pentad.services.gateway.edge.pages import BadPageError
-from pentad.services.gateway.edge.problems import invalid, missing
+from pentad.services.gateway.edge.problems import ProblemError, invalid, missing
 from pentad.services.gateway.edge.schemas import (
     ANY_OBJECT,
     LIST,
@@ -40,9 +40,10 @@ from pentad.services.gateway.edge.schemas import (
 )
 from pentad.services.gateway.tasks.control import Control
 from pentad.services.gateway.tasks.message_moves import MessageMoves
-from pentad.services.gateway.tasks.queries import Queries
+from pentad.services.gateway.tasks.queries import NoGraphError, Queries
 from pentad.services.gateway.tasks.step_list import StepList, parse_steps_cursor
 from pentad.services.gateway.tasks.task_list import Began, TaskList
+from pentad.shared.agent_graphs.mermaid import mermaid
 from pentad.shared.kinds import ControlKind
 
 if TYPE_CHECKING:
@@ -127,6 +128,39 @@ class TaskRoutes:
         if messages is None:
             raise missing("there is no such task", ErrorCode.UNKNOWN_TASK)
         return await answer_with_list({"task_id": task}, "messages", messages)
+
+    @operation(
+        "GET",
+        "/v1/tasks/{task}/path",
+        "The path of a task through its graph: the nodes of its newest run, with times, conditions that were judged "
+        "and tasks that were started. With `format=mermaid` the graph as a drawing, its path marked",
+        path("task"),
+        query("format", "string", "`mermaid`: a flowchart in the language of Mermaid, as text"),
+        problems=(404, 409, 410, 422),
+        _200=gives("", ref("TaskPath")),
+        right="read",
+    )
+    async def get_path(self, request: "Request") -> "Response":
+        """Return the path of a task through its graph."""
+        tenant, task = await self._visible(request)
+        form = request.query_params.get("format")
+        if form not in (None, "mermaid"):
+            raise invalid("format: there is only mermaid; without it the path comes as JSON")
+        try:
+            found = await self._queries.path(tenant, task)
+        except NoGraphError:
+            raise ProblemError(409, "the task runs an instruction, not a graph: it has no path") from None
+        if found is None:
+            raise missing("there is no such task", ErrorCode.UNKNOWN_TASK)
+        taken, graph = found
+        if form is None:
+            return answer(taken.model_dump(mode="json", exclude_none=True))
+        if graph is None:
+            raise ProblemError(410, "the graph of this task cannot be read any more")
+        from starlette.responses import PlainTextResponse
+
+        drawn = mermaid(graph, {visit.node: visit.outcome for visit in taken.path})
+        return PlainTextResponse(drawn, headers={"cache-control": "no-store"})
 
     @operation(
         "GET",

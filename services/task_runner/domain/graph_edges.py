@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from pentad.contracts.graphs import GraphSpec
-from pentad.services.task_runner.domain.graph_state import State, holds
+from pentad.shared.agent_graphs.state import State, holds
 from pentad.shared.immutable import immutable
 
 

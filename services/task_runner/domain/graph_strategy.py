@@ -36,17 +36,6 @@ from pentad.services.task_runner.domain.after_answer import (
     planned_call,
 )
 from pentad.services.task_runner.domain.graph_edges import CheckEdge, Decision, JudgeEdges, NextNode, NoWay, decided
-from pentad.services.task_runner.domain.graph_run import ChildResult, GraphRun, Writes
-from pentad.services.task_runner.domain.graph_state import (
-    State,
-    StateError,
-    as_text,
-    as_value,
-    rendered,
-    rendered_text,
-    value_at,
-    written,
-)
 from pentad.services.task_runner.domain.own_tools import ASK_USER, QUESTION
 from pentad.services.task_runner.domain.strategy import (
     AskTheModel,
@@ -65,6 +54,17 @@ from pentad.services.task_runner.domain.strategy import (
     TurnReady,
 )
 from pentad.shared.actors.mail import ChildOutcome
+from pentad.shared.agent_graphs.run import ChildResult, GraphRun, Writes
+from pentad.shared.agent_graphs.state import (
+    State,
+    StateError,
+    as_text,
+    as_value,
+    rendered,
+    rendered_text,
+    value_at,
+    written,
+)
 from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
 from pentad.shared.models.ports import ToolCallDraft

@@ -132,7 +132,7 @@ class Flow:
         grace_ms = round(self.settings.pentad_grace_s * 1000)
         self.archiving = Archiving(store, self.records, grace_ms, self.settings.session_ttl_s)
         book = _Book(store, instructions, graphs)
-        self.instructions = book.instructions
+        self.instructions, self.graphs = book.instructions, book.graphs
         message_router = message_router_of(store, self.records, self.settings, book, confirming)
         router = RouterHandler(self.actors, self.keeper, message_router, self.settings, 0)
         asked = models or pool_of(self.model)

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from pentad.contracts.graph_nodes import MAX_STATE, Comparison, Reducer
-from pentad.services.task_runner.domain.graph_run import Writes
+from pentad.shared.agent_graphs.run import Writes
 
 State = Mapping[str, Any]
 _PATH = re.compile(r"state(?:\.[A-Za-z0-9_-]{1,64}){1,8}")
