@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from pentad.contracts.envelope import Contract
 from pentad.contracts.ids import Identifier
-from pentad.contracts.instructions import Instruction, OutputMode, ToolName
+from pentad.contracts.instructions import Instruction, OfferedName, OutputMode, ToolName
 
 FAIL = "fail"
 """Stands for no node in ``on_error``: the run of the graph fails."""
@@ -79,7 +79,7 @@ class LlmNode(BaseNode):
     """Name of the instruction that the node runs, in place of the fields below."""
     system_prompt: str | None = Field(default=None, min_length=1, max_length=65_536)
     """System prompt, as of an instruction; ``{{state.PATH}}`` stands for a value of the state, quoted."""
-    tools: list[ToolName] | None = Field(default=None, max_length=256)
+    tools: list[OfferedName] | None = Field(default=None, max_length=256)
     """Names of the tools that the model may call; absent: all tools; empty: none."""
     model: Identifier | None = None
     output: OutputMode | None = None

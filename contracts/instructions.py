@@ -1,7 +1,7 @@
 """Instructions: a system prompt with its tools, its model and the form of its answer, as data that a task runs."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
@@ -33,6 +33,11 @@ MAX_SCHEMA = 32_768
 MAX_ANSWER_TOKENS = 10_000_000
 """Tokens that an answer may be given at most."""
 ToolName = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
+AGENT = "agent:"
+"""Begins the name of an instruction or graph that a model may call like a tool: ``agent:NAME``."""
+OfferedName = Annotated[
+    str, StringConstraints(pattern=r"^([a-zA-Z0-9_-]{1,64}|agent:[A-Za-z0-9][A-Za-z0-9._~@-]{0,127})$")
+]
 
 
 def placeholders_in(text: str) -> frozenset[str]:
@@ -45,6 +50,16 @@ def state_paths_in(text: str) -> frozenset[str]:
     return frozenset(name for name in placeholders_in(text) if name.startswith(_STATE))
 
 
+def agent_tool(name: str) -> str:
+    """Return the name by which ``tools`` of an instruction or a node offers another one, or a graph, as a tool."""
+    return f"{AGENT}{name}"
+
+
+def is_agent(name: str) -> bool:
+    """Return whether a name among ``tools`` is that of an instruction or a graph."""
+    return name.startswith(AGENT)
+
+
 class Instruction(Contract):
     """The instruction of a task: the system prompt, the tools and model to use, and the form of the answer."""
 
@@ -55,8 +70,9 @@ class Instruction(Contract):
     """The system prompt. ``{{goal}}``, ``{{user_id}}`` and the other placeholders stand for the task's values;
     ``{{metadata.NAME}}`` stands for a value of the message's metadata, quoted, and ``{{state.PATH}}`` in a node of a
     graph for a value of the run's state, quoted; ``{{{{item}}}}`` stands for the text ``{{item}}``."""
-    tools: list[ToolName] | None = Field(default=None, max_length=256)
-    """Names of the tools that the model may call; absent: all tools; empty: none."""
+    tools: list[OfferedName] | None = Field(default=None, max_length=256)
+    """Names of the tools that the model may call; absent: all tools; empty: none. ``agent:NAME`` is an instruction or a
+    graph: a call starts a task that runs it, and its answer is the result."""
     model: Identifier | None = None
     """Id of the model that answers; absent: the default model."""
     output: OutputMode = "stream"
@@ -107,6 +123,11 @@ class Instruction(Contract):
         if schema is None:
             return self
         return self.model_copy(update={"output": "json", "output_schema": schema, "recall": self.recalls})
+
+    @property
+    def agents(self) -> Sequence[str]:
+        """Names of the instructions and graphs that the model may call like tools."""
+        return [name.removeprefix(AGENT) for name in self.tools or () if is_agent(name)]
 
     @property
     def placeholders(self) -> frozenset[str]:

@@ -99,8 +99,9 @@ class NodeEntry(Contract):
 
     ``begin``: the run begins at ``node``, or goes on there after a failure. ``done``: the node's own work is done, and
     conditions of its edges are still open. ``decided``: conditions were judged or checked. ``retry``: an attempt at the
-    node has failed, and it is tried again. ``started``: a task was started for the node. ``joined``: that task has
-    ended. ``end``: the run has left the node. ``failed``: the node has failed, and the run with it.
+    node has failed, and it is tried again. ``started``: a task was started for the node, or, if ``node`` is empty, for
+    an agent that a model has called. ``joined``: that task has ended. ``end``: the run has left the node. ``failed``:
+    the node has failed, and the run with it.
     """
 
     role: Literal["node"] = "node"

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         ToolProgress,
         ToolResultEvent,
     )
+    from pentad.contracts.instructions import agent_tool
     from pentad.contracts.records import Anchor, Task
     from pentad.contracts.runs import InstructionRun, ToolRun
     from pentad.contracts.tokens import AccessToken
@@ -117,6 +118,7 @@ _HOMES = {
     "action": "pentad.shared.plugins.expandable",
     "WrongAnswer": "pentad.errors",
     "WrongGraph": "pentad.errors",
+    "agent_tool": "pentad.contracts.instructions",
     "anchor_of": "pentad.shared.segments.anchors",
     "connect": "pentad.client.agent",
     "connect_sync": "pentad.client.blocking",
@@ -176,6 +178,7 @@ __all__ = [
     "WrongAnswer",
     "WrongGraph",
     "action",
+    "agent_tool",
     "anchor_of",
     "connect",
     "connect_sync",

@@ -10,6 +10,7 @@ from pydantic_core import to_json
 from pentad.contracts.dates import LocalDate
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import INTERRUPTED, MessageEvent, TaskStatusEvent, message_ref
+from pentad.contracts.graphs import Runnable
 from pentad.contracts.records import Manifest, NodeEntry, StepRecord
 from pentad.contracts.turns import ASKED
 from pentad.services.task_runner.delta_writer import DeltaWriter
@@ -25,8 +26,8 @@ from pentad.services.task_runner.domain.after_answer import (
 )
 from pentad.services.task_runner.domain.own_tools import joined
 from pentad.services.task_runner.domain.plan import EndMode
-from pentad.services.task_runner.domain.strategy import FailRun, GoOn, Strategy
-from pentad.services.task_runner.graph_writer import go_on, write_entries
+from pentad.services.task_runner.domain.strategy import ChildTask, FailRun, GoOn, Strategy
+from pentad.services.task_runner.graph_writer import go_on, start_child, write_entries
 from pentad.services.task_runner.instructions import Chosen
 from pentad.services.task_runner.prompt import Toolbox, assistant, user
 from pentad.services.task_runner.step import Step
@@ -81,6 +82,8 @@ class Asked:
     """Run of the task's graph, if it runs one."""
     limit_at: int = 0
     """When the time of the graph's node is over, in ms; 0 for no limit."""
+    agents: Mapping[str, Runnable] = field(default_factory=dict)
+    """Instructions and graphs that the model may call, by the names of their tools."""
 
 
 @immutable
@@ -111,6 +114,8 @@ def rules_of(asked: Asked, writer: StepWriter, max_calls: int) -> Rules:
         json=chosen.output is not None,
         repairs_left=chosen.instruction.repairs - writer.repairs,
         end_mode="fail" if writer.arrived.queues else "complete",
+        agents=asked.agents,
+        depth=writer.task.depth,
         steps=writer.turn.steps,
         max_calls=max_calls,
     )
@@ -146,6 +151,7 @@ def write_answer(
         _append_answer(writer, answer, text, calls, asked, cut=isinstance(following, CutShort))
     judged = () if asked.question_at is None else (asked.question_at, len(asked.before) + len(writer.added) - 1)
     write_entries(writer, asked.run, entries, judged)
+    _start_agents(writer, calls)
     _keep_record(writer, answer, asked, manifest)
     fields: dict[str, Any] = {"step": asked.step, "attempt": 0, "fails": 0, "retry_since": 0, "status": "active"}
     fields |= {"digest": manifest.digest, "covered": manifest.messages[1]}
@@ -160,6 +166,15 @@ def write_answer(
     _open_calls(writer, calls, fields, asked.limit_at)
     FOLLOWS[type(following)](writer, following)
     return calls
+
+
+def _start_agents(writer: StepWriter, calls: Sequence[RequestedCall]) -> None:
+    """Start the tasks of the agents that the answer calls. They share the rest of the budget."""
+    called = [call for call in calls if call.agent is not None]
+    for call in called:
+        assert call.agent is not None
+        begun = ChildTask(0, call.tool, call.agent, said=call.said)
+        start_child(writer, call.id, begun, at_once=len(called), context=())
 
 
 def complete(writer: StepWriter, text: str, reason: str, mode: EndMode) -> None:

@@ -7,6 +7,7 @@ from pydantic_core import to_json
 
 from pentad.contracts.envelope import Budget
 from pentad.contracts.events import NodeEnd, NodeStart, TaskStart, TaskStatusEvent
+from pentad.contracts.graphs import GraphSpec
 from pentad.contracts.ids import child_task_id, encoded_id, tool_call_id
 from pentad.contracts.records import NodeEntry, TranscriptMeta
 from pentad.services.task_runner.domain.result_in_prompt import in_prompt
@@ -16,10 +17,9 @@ from pentad.services.task_runner.prompt import assistant, tool_result, user
 from pentad.services.task_runner.step_writer import StepWriter
 from pentad.shared import metrics
 from pentad.shared.actors.headers import OpenCall
-from pentad.shared.actors.opening import goal_of
+from pentad.shared.actors.opening import goal_of, keep_graph, keep_instruction
 from pentad.shared.actors.transcript import NODE, entry
 from pentad.shared.agent_graphs.run import GraphRun
-from pentad.shared.instructions.instruction_list import graph_kept_under, version_of
 from pentad.shared.keys import SessionKeys, TaskKeys, task_index
 from pentad.shared.random_hex import random_hex
 
@@ -38,7 +38,7 @@ def write_entries(
     """
     for each in entries:
         kept = each.model_copy(update={"positions": list(judged)}) if each.kind == "decided" else each
-        writer.append({"role": NODE} | kept.model_dump(mode="json", exclude_defaults=True))
+        note(writer, kept)
         _tell(writer, run, each)
         run = run.after((each,))
     if any(each.kind in _LEAVES for each in entries):
@@ -150,64 +150,61 @@ def start_children(
     context = bounded_context(conversation)
     for child in then.children:
         call = OpenCall(tool_call_id(writer.keys.shard, random_hex(20)), child.name, "", "branch")
-        started = NodeEntry(kind="started", node=run.node, at_ms=writer.clock(), call=call.id, index=child.index)
-        started = started.model_copy(update={"child": child_task_id(call.id), "name": child.name})
-        write_entries(writer, run, (started,))
-        _open_child(writer, call, child, then.at_once, context)
+        start_child(writer, call.id, child, then.at_once, context, node=run.node)
         calls.append(call)
     return calls
 
 
-def _open_child(writer: StepWriter, call: OpenCall, child: ChildTask, at_once: int, context: Sequence[bytes]) -> None:
-    """Open the task of a branch, an item or a graph, in this commit."""
-    commit, task, turn = writer.commit, writer.task, writer.turn
-    keys = TaskKeys(writer.keys.shard, writer.keys.tenant, child_task_id(call.id))
-    session = SessionKeys(keys.shard, keys.tenant, task.session)
-    version = version_of(child.graph)
-    begin = NodeEntry(kind="begin", node=child.entry, at_ms=writer.clock(), state=dict(child.state) or None)
+def start_child(
+    writer: StepWriter, call: str, child: ChildTask, at_once: int, context: Sequence[bytes], node: str = ""
+) -> None:
+    """Open a task in this commit, and note it in the transcript.
+
+    ``call``: id of the call that it is the answer to. ``at_once``: number of tasks that share the rest of the budget.
+    ``context``: messages before what it is told. ``node``: key of the node that starts it; '' if a model does.
+    """
+    commit, task = writer.commit, writer.task
+    keys = TaskKeys(writer.keys.shard, writer.keys.tenant, child_task_id(call))
+    goal = goal_of(child.said if child.said is not None else task.goal)
+    started = NodeEntry(kind="started", node=node, at_ms=writer.clock(), call=call, index=child.index, child=keys.task)
+    note(writer, started.model_copy(update={"name": child.name}))
     entries = [entry_of_line(line, writer.at) for line in context]
     if child.said is not None:
         entries.append(entry(user(child.said), TranscriptMeta(at=writer.at, origin="node")))
-    line = {"role": NODE} | begin.model_dump(mode="json", exclude_defaults=True)
-    entries.append(entry(line, TranscriptMeta(at=writer.at)))
-    commit.set(
-        keys.header,
-        status="active",
-        session=encoded_id(task.session),
-        user=task.user,
-        goal=goal_of(child.said if child.said is not None else task.goal),
-        instruction=child.graph.name,
-        graph=version,
-        entry=child.entry,
-        until=child.until,
-        node=child.entry,
-        parent=writer.keys.task,
-        parent_call=call.id,
-        branch=child.name,
-        depth=task.depth + 1,
-        log_length=len(entries),
-        unanswered=1,
-        turn_at=turn.at,
-        deadline=task.deadline,
-        time_zone=task.time_zone,
-        **_turn_fields(writer, at_once),
-    )
+    commit.set(keys.header, status="active", session=encoded_id(task.session), user=task.user, goal=goal)
+    commit.set(keys.header, instruction=child.runs.name, time_zone=task.time_zone, turn_at=writer.turn.at)
+    commit.set(keys.header, parent=writer.keys.task, parent_call=call, branch=child.name, depth=task.depth + 1)
+    commit.set(keys.header, unanswered=1, deadline=task.deadline, **_turn_fields(writer, at_once))
+    if isinstance(child.runs, GraphSpec):
+        begin = NodeEntry(kind="begin", node=child.entry, at_ms=writer.clock(), state=dict(child.state) or None)
+        entries.append(entry(_line_of(begin), TranscriptMeta(at=writer.at)))
+        keep_graph(commit, keys, child.runs, child.entry, child.until)
+    else:
+        keep_instruction(commit, keys, child.runs)
+    commit.set(keys.header, log_length=len(entries))
     commit.stamp(keys.header, "updated")
-    commit.begin(keys, session, task.user or None)
+    commit.begin(keys, SessionKeys(keys.shard, keys.tenant, task.session), task.user or None)
     commit.expire(task_index(keys.shard, keys.tenant), writer.limits.session_ttl_s)
-    commit.set_once(keys.big, graph_kept_under(version), child.graph.to_json())
     for each in entries:
         commit.push(keys.log, each)
     if task.deadline:
         commit.due(keys, "deadline", task.deadline)
     whose = {"task_id": keys.task, "parent_task_id": writer.keys.task, "node": child.name}
     commit.tallies.count(metrics.tasks.labels("active"))
-    commit.event(
-        writer.session, TaskStart.from_fields(writer.envelope() | whose | {"goal": goal_of(child.said or task.goal)})
-    )
-    node = writer.envelope() | whose | {"node": child.entry, "step": 1}
-    commit.event(writer.session, NodeStart.from_fields(node))
+    commit.event(writer.session, TaskStart.from_fields(writer.envelope() | whose | {"goal": goal}))
+    if child.entry:
+        told = writer.envelope() | whose | {"node": child.entry, "step": 1}
+        commit.event(writer.session, NodeStart.from_fields(told))
     commit.post(keys, "retry", b"{}")
+
+
+def note(writer: StepWriter, noted: NodeEntry) -> None:
+    """Append an entry about a run, or about a task that was started, to the transcript."""
+    writer.append(_line_of(noted))
+
+
+def _line_of(noted: NodeEntry) -> dict[str, Any]:
+    return {"role": NODE} | noted.model_dump(mode="json", exclude_defaults=True)
 
 
 def _turn_fields(writer: StepWriter, at_once: int) -> Mapping[str, str | bytes]:

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 
 from pentad.contracts.dates import LocalDate
 from pentad.contracts.graph_nodes import LlmNode, Node
-from pentad.contracts.graphs import GraphSpec
+from pentad.contracts.graphs import GraphSpec, Runnable
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.instructions import Instruction
+from pentad.services.task_runner.domain.own_tools import agent_tool_name
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
@@ -115,6 +116,16 @@ class TaskInstructions:
         if found is None:
             raise UnknownInstructionError(f"there is no instruction {node.instruction!r}")
         return found
+
+    async def agents_of(self, instruction: Instruction) -> Mapping[str, Runnable]:
+        """Find the instructions and graphs that an instruction may call, by the names of their tools. One that is not
+        there is left out.
+        """
+        if not instruction.agents:
+            return {}
+        known = await self._book.runnables()
+        found = [known[name] for name in instruction.agents if name in known]
+        return {agent_tool_name(agent.name): agent for agent in found}
 
     def without_model(self) -> Chosen:
         """Return what stands for the instruction of a step that asks no model."""

@@ -13,6 +13,7 @@ from pydantic_core import to_json
 from pentad.contracts.dates import LocalDate
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import INTERRUPTED, TaskStatusEvent
+from pentad.contracts.graphs import Runnable
 from pentad.contracts.instructions import OutputMode
 from pentad.contracts.records import NodeEntry
 from pentad.contracts.tools import ToolSpec
@@ -25,7 +26,7 @@ from pentad.services.task_runner.domain.after_answer import (
     NothingSaid,
     is_to_be_checked,
 )
-from pentad.services.task_runner.domain.own_tools import ASK_USER, offered
+from pentad.services.task_runner.domain.own_tools import ASK_USER, agent_spec, offered
 from pentad.services.task_runner.domain.plan import AskModel, CallAgain, Closed, mail_of_this_turn
 from pentad.services.task_runner.domain.retry import (
     Retry,
@@ -86,6 +87,9 @@ _MAX_NAME_CHARS = 64
 """Characters of a tool's name in the log: a model may make up any."""
 _NO_ANSWER = ModelAnswer("", "", (), "stop", Usage(0, 0), "nobody")
 """Stands for an answer where a strategy goes on without asking a model."""
+_ToolboxKey = tuple[tuple[str, ...] | None, OutputMode, bool, bool, tuple[tuple[str, str, str], ...]]
+"""All that decides which tools an instruction gets: the names that it allows (None: all), its output, whether results
+are read on, whether a graph's node runs it, and the agents that it may call."""
 StepOutcome = Literal["committed", "overtaken", "interrupted", "failed", "lost"]
 
 
@@ -105,10 +109,7 @@ class ModelSteps:
         self._tools, self._cache, self._initial_recall = tools, cache, initial_recall
         self._offered_of: Mapping[str, ToolSpec] = {}
         """Published tools of which the toolboxes below were made."""
-        self._toolboxes: dict[tuple[tuple[str, ...] | None, OutputMode, bool, bool], Toolbox] = {}
-        """Toolboxes by what decides which tools an instruction gets: the names that it allows (None: all), its output,
-        whether results are read on, and whether a graph's node runs it.
-        """
+        self._toolboxes: dict[_ToolboxKey, Toolbox] = {}
 
     async def make(self, step: Step, held: Held, planned: AskModel | CallAgain) -> bool:
         """Make one step. False when it was overtaken and must be planned again."""
@@ -210,7 +211,8 @@ class ModelSteps:
         writer.append_mail(closed, await self._steps.results(step), shared=chosen.instruction.share)
         writer.use_redrives()
         question_at = work.prompt(writer, step.transcript)
-        toolbox = await self._offer(chosen, writer.reads_results, in_graph=bool(step.task.graph))
+        agents = await self._instructions.agents_of(chosen.instruction)
+        toolbox = await self._offer(chosen, agents, writer.reads_results, in_graph=bool(step.task.graph))
         most, today = self._steps.settings.pentad_calls_per_step, self._today(step)
         given = [step.task.variables, *step.arrived.metadata]
         variables = bounded_variables(chosen.variables, given) if chosen.variables else {}
@@ -233,6 +235,7 @@ class ModelSteps:
             question_at=question_at,
             run=work.run,
             limit_at=work.limit_at(writer.clock()),
+            agents=agents,
         )
         strategy, rules = work.strategy, rules_of(asked, writer, most)
         if not strategy.asks_models:
@@ -300,17 +303,23 @@ class ModelSteps:
         outcome = await self._steps.commit(writer, asking.step)
         return "committed" if outcome == "continued" else outcome
 
-    async def _offer(self, chosen: Chosen, reads_results: bool, in_graph: bool) -> Toolbox:
+    async def _offer(
+        self, chosen: Chosen, agents: Mapping[str, Runnable], reads_results: bool, in_graph: bool
+    ) -> Toolbox:
         """The tools that there are and that the instruction allows. ``reads_results``, ``in_graph``: see `offered`."""
         specs = await self._tools.specs()
         if specs is not self._offered_of or len(self._toolboxes) > _TOOLBOXES:
             self._offered_of, self._toolboxes = specs, {}
         instruction = chosen.instruction
         names = None if instruction.tools is None else tuple(instruction.tools)
-        key = (names, instruction.output, reads_results, in_graph)
+        described = tuple([(name, agent.name, agent.description) for name, agent in agents.items()])
+        key = (names, instruction.output, reads_results, in_graph, described)
         toolbox = self._toolboxes.get(key)
         if toolbox is None:
-            toolbox = self._toolboxes[key] = Toolbox(offered(instruction, specs, reads_results, in_graph))
+            toolbox = self._toolboxes[key] = Toolbox(
+                offered(instruction, specs, reads_results, in_graph)
+                | {name: agent_spec(agent) for name, agent in agents.items()}
+            )
         return toolbox
 
     def _time_left(self, step: Step, limit_at: int) -> float:

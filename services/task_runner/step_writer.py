@@ -21,7 +21,7 @@ from pentad.contracts.events import (
 from pentad.contracts.ids import child_task_id, rfc3339
 from pentad.contracts.instructions import DIRECT_CALL
 from pentad.contracts.records import TranscriptMeta
-from pentad.contracts.tools import RECALLING_TOOLS, ToolOutcome
+from pentad.contracts.tools import RECALLING_TOOLS, OutcomeKind, ToolOutcome
 from pentad.contracts.turns import ASKED
 from pentad.services.task_runner.domain.arrived import Arrived
 from pentad.services.task_runner.domain.message_move import MOVED
@@ -220,6 +220,10 @@ class StepWriter:
         if result.child is not None:
             self._count_child(result.child.usage)
         self.ended.append(EndedCall(call.id, result.ok, kept.whole, result.child))
+        if call.target == "task":
+            kind: OutcomeKind = "ok" if result.ok else "error"
+            told = kept.whole if result.ok else kept.whole.removeprefix("error: ")
+            self.emit_result(call.id, call.tool, ToolOutcome(kind, told, result.duration_ms), counted_for="agent")
         if call.target != "branch":
             text = self._text_of(call.id, result, kept)
             self._append_result(call, text, ok=result.ok, duration_ms=result.duration_ms)

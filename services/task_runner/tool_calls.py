@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.events import ToolCallEvent, ToolProgress, args_ref
+from pentad.contracts.graphs import Runnable
 from pentad.contracts.ids import rfc3339, tool_call_id
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.tools import ToolOutcome, ToolSpec
@@ -33,6 +34,10 @@ class RequestedCall(NamedTuple):
     queue: str
     """Queue of the call; '' for one that no worker knows, or that the runner ends itself."""
     target: Target = "worker"
+    agent: Runnable | None = None
+    """Instruction or graph that the call starts a task of."""
+    said: str = ""
+    """Task of that agent."""
 
     @property
     def kept(self) -> list[str]:
@@ -47,7 +52,7 @@ def request_calls(writer: StepWriter, planned: Sequence[PlannedCall], step: int)
     for each in planned:
         call = tool_call_id(writer.keys.shard, random_hex(20))
         writer.emit(ToolCallEvent, tool_call_id=call, tool=each.tool, **_told(call, each))
-        requested = RequestedCall(call, each.tool, each.arguments, "", each.target)
+        requested = RequestedCall(call, each.tool, each.arguments, "", each.target, each.agent, each.said)
         if each.spec is None or each.args is None or each.problem:
             _answer_at_once(writer, call, each)
         elif each.target == "worker":

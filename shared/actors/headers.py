@@ -47,9 +47,9 @@ class Lease:
     """The server's clock when it was taken, in ms."""
 
 
-Target = Literal["worker", "person", "runner", "branch"]
-"""Who ends a call: a tool-worker, with a result; the person, with an answer; the task-runner itself; a task that a node
-of a graph has started, a branch."""
+Target = Literal["worker", "person", "runner", "task", "branch"]
+"""Who ends a call: a tool-worker, with a result; the person, with an answer; the task-runner itself; a task that a
+model has called; a task that a node of a graph has started, a branch."""
 
 
 @immutable

@@ -39,7 +39,7 @@ def begin(
         instruction=runs,
     )
     if isinstance(runnable, GraphSpec):
-        _keep_graph(commit, task, runnable)
+        keep_graph(commit, task, runnable, runnable.entry)
     elif runnable is not None:
         keep_instruction(commit, task, runnable.with_output(message.output_schema))
     commit.stamp(task.header, "updated")
@@ -56,11 +56,14 @@ def keep_instruction(commit: Commit, task: TaskKeys, instruction: Instruction) -
         commit.set(task.header, queues=1)
 
 
-def _keep_graph(commit: Commit, task: TaskKeys, graph: GraphSpec) -> None:
-    """The version of the graph that the task runs is kept with it, like that of an instruction."""
+def keep_graph(commit: Commit, task: TaskKeys, graph: GraphSpec, entry: str, until: str = "") -> None:
+    """The version of the graph that the task runs is kept with it, like that of an instruction.
+
+    ``entry``: key of the node with which its runs begin; ``until``: key of the node before which they end, '' for none.
+    """
     version = version_of(graph)
     commit.set_once(task.big, graph_kept_under(version), graph.to_json())
-    commit.set(task.header, graph=version, entry=graph.entry, node=graph.entry)
+    commit.set(task.header, graph=version, entry=entry, until=until, node=entry)
 
 
 def reopen(commit: Commit, task: TaskKeys) -> None:

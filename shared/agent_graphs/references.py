@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from pentad.contracts.graph_nodes import GraphNode, LlmNode, ToolNode
 from pentad.contracts.graphs import GraphSpec
+from pentad.contracts.instructions import is_agent
 from pentad.shared.immutable import immutable
 
 _MAX_NAMED = 8
@@ -97,7 +98,8 @@ def models_of(graph: GraphSpec) -> list[str]:
 
 def tools_of(graph: GraphSpec) -> list[str]:
     """Return the names of the tools that a graph's nodes and conditions name, each once."""
-    of_nodes = [name for node in graph.nodes if isinstance(node, LlmNode) for name in node.tools or ()]
+    offered = [name for node in graph.nodes if isinstance(node, LlmNode) for name in node.tools or ()]
+    of_nodes = [name for name in offered if not is_agent(name)]
     called = [node.tool for node in graph.nodes if isinstance(node, ToolNode)]
     return [*dict.fromkeys([*of_nodes, *called, *(edge.check for edge in graph.edges if edge.check is not None)])]
 
@@ -115,4 +117,8 @@ def unknown_tools(graph: GraphSpec, tools: Collection[str]) -> list[str]:
     ]
     checks = ((number, edge.check) for number, edge in enumerate(graph.edges))
     named += [(f"edges[{number}].check", name) for number, name in checks if name is not None]
-    return [f"{place}: no worker has a tool {name!r} now" for place, name in named if name not in tools]
+    return [
+        f"{place}: no worker has a tool {name!r} now"
+        for place, name in named
+        if name not in tools and not is_agent(name)
+    ]

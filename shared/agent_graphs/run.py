@@ -100,6 +100,8 @@ def _tried(run: GraphRun, entry: NodeEntry) -> GraphRun:
 
 
 def _started(run: GraphRun, entry: NodeEntry) -> GraphRun:
+    if not entry.node:  # a model has called an agent
+        return run
     child = BranchTask(entry.child or "", entry.index, entry.name or "")
     return replace(run, children={**run.children, entry.call or "": child})
 

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from pentad.contracts.graphs import GraphSpec, Runnable
-from pentad.contracts.instructions import Instruction
+from pentad.contracts.instructions import Instruction, is_agent
 from pentad.services.gateway.edge.problems import ProblemError, busy, invalid, missing
 from pentad.services.gateway.operator.models import ModelRegistry
 from pentad.shared.agent_graphs.mermaid import mermaid
@@ -90,7 +90,9 @@ def _named(runnable: Runnable) -> str:
 
 
 def _tools_of(runnable: Runnable) -> Sequence[str]:
-    return tools_of(runnable) if isinstance(runnable, GraphSpec) else runnable.tools or ()
+    if isinstance(runnable, GraphSpec):
+        return tools_of(runnable)
+    return [name for name in runnable.tools or () if not is_agent(name)]
 
 
 def _article(runnable: Runnable) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from pentad.contracts.events import INTERRUPTED
+from pentad.contracts.graphs import MAX_DEPTH, Runnable
 from pentad.contracts.plain_json import MOST_VALUES, values_in
 from pentad.contracts.tools import Effect, ToolSpec
 from pentad.services.task_runner.domain.call_arguments import parse_arguments
@@ -52,7 +53,10 @@ class PlannedCall:
     target: Target = "worker"
     """Target that ends the call. A call that cannot be made has the target ``worker`` and its result already."""
     said: str = ""
-    """Question to a person, or the answer with which the task ends; '' for a call to a worker."""
+    """Question to a person, the answer with which the task ends, or the task of another agent; '' for a call to a
+    worker."""
+    agent: Runnable | None = None
+    """Instruction or graph that the call starts a task of; None for any other call."""
 
 
 @immutable
@@ -139,6 +143,10 @@ class Rules:
     """End mode of a task that ends with this answer."""
     steps: int = 0
     """Number of steps that the turn has made."""
+    agents: Mapping[str, Runnable] = field(default_factory=dict)
+    """Instructions and graphs that the model may call, by the names of their tools."""
+    depth: int = 0
+    """Number of tasks above this one."""
     max_calls: int = 128
     """Calls of one answer that are made; further calls are answered with an error."""
 
@@ -242,7 +250,7 @@ def planned_call(draft: ToolCallDraft, rules: Rules) -> PlannedCall:
 
 def _planned(draft: ToolCallDraft, rules: Rules, doubt: _Doubt | None, most_values: int) -> PlannedCall:
     tools, spec = rules.tools, rules.tools.get(draft.name)
-    target = target_of(spec)
+    target = target_of(spec, rules.agents)
     parsed = parse_arguments(draft.arguments, most_values)
     problem, said = parsed.problem, ""
     if spec is not None and parsed.args is not None and target != "worker":  # a worker's tool is checked where it runs
@@ -257,7 +265,10 @@ def _planned(draft: ToolCallDraft, rules: Rules, doubt: _Doubt | None, most_valu
     elif spec is None:
         known = f"the tools are: {', '.join(tools)}" if tools else "no worker has any yet"
         problem = f"there is no tool {draft.name!r}; {known}"
+    elif target == "task" and rules.depth >= MAX_DEPTH:
+        problem = f"agents call each other {MAX_DEPTH} levels deep here: do it without another one"
     arguments = parsed.raw if parsed.args is not None else "{}"
     if problem or parsed.args is None:
         target, said = "worker", ""
-    return PlannedCall(draft.name, spec, arguments, parsed.args, parsed.raw, problem, target, said)
+    agent = rules.agents.get(draft.name) if target == "task" else None
+    return PlannedCall(draft.name, spec, arguments, parsed.args, parsed.raw, problem, target, said, agent)

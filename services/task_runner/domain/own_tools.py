@@ -1,15 +1,19 @@
 """The tools that the task-runner has itself: to ask the person, and to say that the task is done. Pure."""
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Container, Mapping, Sequence
 from types import MappingProxyType
 
 from pydantic_core import from_json
 
+from pentad.contracts.graphs import Runnable
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.tools import RESULT_READ, Effect, ToolSpec
 from pentad.shared.actors.headers import Target
 
 QUESTION, SUMMARY = "question", "summary"
+_NOT_IN_TOOL_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+_TOOL_NAME_CHARS = 64
 
 
 def _spec(name: str, description: str, argument: str, meaning: str) -> ToolSpec:
@@ -33,12 +37,30 @@ COMPLETE_TASK = _spec(
 )
 OWN: Mapping[str, ToolSpec] = MappingProxyType({spec.name: spec for spec in (ASK_USER, COMPLETE_TASK)})
 
+ERRAND = "task"
+"""Argument of a call to another agent: what it is to do."""
 _MAX_CHARS = 65_536
 """Characters of a question or a summary: as many as a user's message has."""
 ANSWERED = "The user's answer follows."
 """The result of a question: the message itself stays the user's, word for word."""
 COMPLETED = "The task is complete, unless the user has said more meanwhile."
 GOES_ON = "The user has said more: the task goes on."
+
+
+def agent_tool_name(name: str) -> str:
+    """Return the name under which a model is offered an instruction or a graph as a tool."""
+    return f"agent_{_NOT_IN_TOOL_NAMES.sub('_', name)}"[:_TOOL_NAME_CHARS]
+
+
+def agent_spec(agent: Runnable) -> ToolSpec:
+    """Return an instruction or a graph as the tool that a model is offered."""
+    spec = _spec(
+        agent_tool_name(agent.name),
+        f"Give a task to the agent {agent.name}, which works on it alone and answers. {agent.description}".strip(),
+        ERRAND,
+        "The task with everything that the agent has to know: it does not see this conversation",
+    )
+    return spec.model_copy(update={"effect": Effect.IDEMPOTENT})
 
 
 def offered(
@@ -60,10 +82,12 @@ def offered(
     return every if allowed is None else {name: spec for name, spec in every.items() if name in allowed}
 
 
-def target_of(spec: ToolSpec | None) -> Target:
-    """The target that ends a call of this tool."""
+def target_of(spec: ToolSpec | None, agents: Container[str] = ()) -> Target:
+    """The target that ends a call of this tool. ``agents``: names of the tools that stand for agents."""
     if spec is ASK_USER:
         return "person"
+    if spec is not None and spec.name in agents:
+        return "task"
     return "runner" if spec is COMPLETE_TASK else "worker"
 
 
@@ -88,7 +112,7 @@ def joined(*parts: str | None) -> str:
 
 def text_of(spec: ToolSpec, args: Mapping[str, object]) -> str:
     """The one text that a tool of ours is called with. Raises ``ValueError`` that says what is wrong."""
-    name = QUESTION if spec is ASK_USER else SUMMARY
+    name = QUESTION if spec is ASK_USER else SUMMARY if spec is COMPLETE_TASK else ERRAND
     text = args.get(name)
     if not isinstance(text, str) or not text.strip():
         raise ValueError(f"the argument {name!r} must be a text that says something")

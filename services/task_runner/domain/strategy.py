@@ -5,13 +5,14 @@ it events and writes down the effect: it decides nothing itself. Another strateg
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Any, Protocol
 
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
 from pentad.contracts.errors import ErrorCode
-from pentad.contracts.graphs import GraphSpec
+from pentad.contracts.graphs import Runnable
 from pentad.contracts.instructions import DIRECT_CALL, Instruction
 from pentad.contracts.records import NodeEntry
 from pentad.services.task_runner.domain.after_answer import (
@@ -33,18 +34,19 @@ from pentad.shared.models.ports import ModelAnswer, ToolCallDraft
 
 @immutable
 class ChildTask:
-    """A task that a node of a graph starts."""
+    """A task that another starts: a node of its graph, or a model that calls an agent."""
 
     index: int
     """Number of the branch or item, from 0 on."""
     name: str
-    """Key of the branch or of the item's node, or the name of the graph."""
-    graph: GraphSpec
-    entry: str
-    """Key of the node with which it begins."""
-    until: str
+    """Key of the branch or of the item's node, name of the graph, or name of the agent's tool."""
+    runs: Runnable
+    """Instruction or graph that it runs."""
+    entry: str = ""
+    """Key of the node of its graph with which it begins."""
+    until: str = ""
     """Key of the node before which it ends; '' for none."""
-    state: Mapping[str, Any]
+    state: Mapping[str, Any] = field(default_factory=dict)
     """State with which it begins."""
     said: str | None = None
     """Text that it works on, after the conversation of its parent; None: the conversation alone."""

@@ -27,6 +27,7 @@ RULES: dict[Target, TargetRule] = {
     "worker": TargetRule("result"),
     "person": TargetRule("message", timed=False),
     "runner": TargetRule("others"),
+    "task": TargetRule("result", timed=False),
     "branch": TargetRule("result", timed=False, alone=True),
 }
 
@@ -51,7 +52,7 @@ def stays_open(call: OpenCall, arrived: Arrived) -> bool:
 
 def starts_task(call: OpenCall) -> bool:
     """Whether the call has started a task, whose id follows from the call's."""
-    return call.target == "branch"
+    return call.target in ("task", "branch")
 
 
 def asks_person(call: OpenCall) -> bool:
