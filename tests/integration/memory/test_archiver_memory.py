@@ -129,7 +129,8 @@ async def test_it_is_not_ready_while_a_first_search_would_wait_for_the_collectio
 
 def process_of(archiver: Archiver) -> int:
     """The process that has its memory open."""
-    assert isinstance(archiver._vectors, ChildVectors) and archiver._vectors.process_id is not None
+    assert isinstance(archiver._vectors, ChildVectors)
+    assert archiver._vectors.process_id is not None
     return archiver._vectors.process_id
 
 
