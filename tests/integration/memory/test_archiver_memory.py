@@ -37,7 +37,7 @@ from tests.integration.memory.remembered import AT, ENDED, TASK, end, texts
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.replies import say
 from tests.support.remembering import COLLECTION
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 SAID = [("user", "my cat is called Ada", "ada")]
 WOKEN = WakeUp(actor=TASK.actor).to_json()
@@ -157,6 +157,7 @@ async def test_an_embedding_model_that_does_not_answer_keeps_no_archiver_from_be
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pentad.services.archiver.app._FIRST_MODEL_S", 0.05)
+    monkeypatch.setattr("pentad.services.archiver.app._EMBED_S", 10 * PATIENCE_S)
     silent = {"embed_base_url": "http://127.0.0.1:1/v1", "embed_model": "nobody-embeds"}
     async with running(settings_of(store.url, tmp_path).model_copy(update=silent)) as archiver:
         await wait_until("readiness", lambda: not unmet([archiver]))
