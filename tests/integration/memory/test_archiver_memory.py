@@ -158,7 +158,7 @@ async def test_an_embedding_model_that_does_not_answer_keeps_no_archiver_from_be
 ) -> None:
     monkeypatch.setattr("pentad.services.archiver.app._FIRST_MODEL_S", 0.05)
     monkeypatch.setattr("pentad.services.archiver.app._EMBED_S", 10 * PATIENCE_S)
-    silent = {"embed_base_url": "http://127.0.0.1:1/v1", "embed_model": "nobody-embeds"}
+    silent = {"embed_model_type": "openai", "embed_base_url": "http://127.0.0.1:1/v1", "embed_model_name": "e"}
     async with running(settings_of(store.url, tmp_path).model_copy(update=silent)) as archiver:
         await wait_until("readiness", lambda: not unmet([archiver]))
 
