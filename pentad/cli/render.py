@@ -92,10 +92,11 @@ def call_line(tool: str, args: dict[str, Any] | str, columns: int) -> str:
 
 
 def result_line(call: str, result: ToolResultEvent, columns: int) -> str:
-    """``name(args) → result (took 12 ms)`` in one line."""
+    """``name(args) → result (took 12 ms)`` in one line; without the time for a call that did not run to its end."""
     error = None if result.error is None else result.error.removeprefix(f"{result.tool}: ")
     outcome = f"error: {error}" if error is not None else result.result or ""
-    tail = f" (took {lasting(result.duration_ms)})"
+    has_ended = error is None or result.duration_ms > 0  # an event has 0 for what is not known
+    tail = f" (took {lasting(result.duration_ms)})" if has_ended else ""
     return f"{call} → {one_line(outcome, max(20, columns - len(call) - len(tail) - 5))}{tail}"
 
 

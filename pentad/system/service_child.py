@@ -24,7 +24,7 @@ from pentad.shared.metrics import counted_here
 from pentad.shared.models.configured_models import configured_models
 from pentad.shared.presence.loop_holds import watch_loop
 from pentad.shared.service.exits import DONE, FAILED, line_of
-from pentad.shared.service.http import checks_of, unmet
+from pentad.shared.service.http import awaited, checks_of, outages_of, unmet
 from pentad.shared.service.process import Stop, StopAskedError, cancel_and_wait, run_loop, settle
 from pentad.shared.service.run import give_way, stop_services
 from pentad.shared.service.runnable import HasNotes, RunnableService
@@ -150,11 +150,11 @@ async def _work(service: RunnableService, parent: ParentConnection) -> int:
     settle()  # while the stores are being opened
     while service.alive():
         checks = checks_of(service)
-        now = checks, dict(service.notes()) if isinstance(service, HasNotes) else {}
+        now = checks, dict(service.notes()) if isinstance(service, HasNotes) else {}, list(outages_of(service))
         if now != said or time.monotonic() - said_at >= _TELL_S:
             parent.tell("state", *now)
             said, said_at = now, time.monotonic()
-        if not any(checks.values()):
+        if not awaited([service]):
             pause = _LOOK_S
         await asyncio.sleep(pause)
     why = "; ".join(f"{name}: {text}" for name, text in unmet([service]).items())

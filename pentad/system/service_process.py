@@ -2,7 +2,7 @@
 
 The parent sends two lines, the environment and the `Order`, neither of which stands where another process could read
 it; then requests, each a line of JSON. The child (`service_child`) answers with lines of JSON: that it has started, its
-checks and notes, its log, what it has counted.
+checks, notes and outages, its log, what it has counted.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import pickle
 import subprocess
 import sys
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -97,6 +97,8 @@ class ServiceProcess:
         self.checks: Mapping[str, str | None] | None = None
         """The service's checks as it told them last; None: it has not told any yet."""
         self.notes: Mapping[str, str] = {}
+        self.outages: Sequence[str] = ()
+        """Names of failed checks that the service starts without."""
         self.silent_ticks = 0
         """Seconds, about, since its last line, of those in which our own loop has turned."""
         self.gone = asyncio.Event()
@@ -211,8 +213,8 @@ class ServiceProcess:
                 self._started.set_result(None)
             case ["failed", bool(is_of_settings), str(text)] if not self._started.done():
                 self._started.set_exception((SettingsError if is_of_settings else PentadError)(text))
-            case ["state", dict(checks), dict(notes)]:
-                self.checks, self.notes = checks, notes
+            case ["state", dict(checks), dict(notes), list(outages)]:
+                self.checks, self.notes, self.outages = checks, notes, outages
             case ["log", dict(record)]:
                 log_passed(record)
             case ["counts", list(rows)]:

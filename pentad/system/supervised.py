@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pentad.contracts.graphs import Runnable
 from pentad.contracts.streams import Service
@@ -78,6 +78,10 @@ class SupervisedService:
     def notes(self) -> Mapping[str, str]:
         """Return what the service has for its operator."""
         return {} if self._process is None else self._process.notes
+
+    def outages(self) -> Collection[str]:
+        """Return what the service starts without."""
+        return () if self._process is None else self._process.outages
 
     def alive(self) -> bool:
         return self._keeper is None or not self._keeper.done()

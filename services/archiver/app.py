@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from pentad.contracts.graphs import Runnable
@@ -24,7 +25,7 @@ from pentad.services.archiver.store_watch import StoreWatch
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Actors
 from pentad.shared.embedder.embedder import make_embedder
-from pentad.shared.errors import OutageError
+from pentad.shared.errors import MemoryRefusedError, OutageError
 from pentad.shared.graph.sqlite_graph import SqliteGraph
 from pentad.shared.instructions.instruction_list import configured_instructions
 from pentad.shared.memory.child_vectors import ChildVectors
@@ -34,6 +35,7 @@ from pentad.shared.memory.forgotten_notes import export_notes, write_handed_over
 from pentad.shared.memory.memory_counts import GRAPH, VECTORS, MemoryCounts
 from pentad.shared.memory.stores import embedded_graph, embedded_vectors, server_graph, server_vectors
 from pentad.shared.models.configured_models import ConfiguredModels
+from pentad.shared.models.ports import ModelFailed
 from pentad.shared.presence.announcements import announce_wait
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records.record_store import Records
@@ -42,6 +44,7 @@ from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.service.process_models import ProcessModels
 from pentad.shared.settings import Settings
 from pentad.shared.telemetry import ThrottledLog
+from pentad.shared.vectors.points import Collection
 from pentad.shared.work.consumer import Consumer
 from pentad.shared.work.entry import Entry
 
@@ -59,6 +62,9 @@ _ERASE_SLOTS = 16
 """Erasures that are read at once; `erasing.py` says how many run at once, and whose is next."""
 _EMBED_S = 60.0
 """Seconds that embedding a batch may take: nobody waits for it."""
+
+_FIRST_MODEL_S = 2.0
+"""Seconds that the embedding model may take to say at the start which collection there is to be."""
 
 _NOTES_KEPT = "notes kept"
 """Name of a one-time task, see `MemoryCounts.is_done`."""
@@ -177,6 +183,10 @@ class Archiver(ConsumingService):
         graph = None if stands_by else self._known.trouble
         return {**super().checks(), "memory": self._found.trouble, "graph": graph}
 
+    def outages(self) -> Sequence[str]:
+        """Return which stores are known to be away: everything else begins without them, see `StartsWithout`."""
+        return [name for name, watch in (("memory", self._found), ("graph", self._known)) if watch.is_away]
+
     def _waits_for(self) -> str | None:
         """Return why ended tasks are not remembered now; None: they are."""
         return self._found.trouble or next((each.trouble for each in self._remember if each.trouble), None)
@@ -206,13 +216,21 @@ class Archiver(ConsumingService):
         if isinstance(self._vectors, ChildVectors):
             await self._damage.watched(VECTORS, self._vectors.open())
             await self._damage.look_at_vectors()  # before anything is written to it
+            # The first search would wait for all that. What goes wrong here the next look reports.
+            with suppress(OutageError, MemoryRefusedError, ModelFailed):
+                await self._make_collection(_FIRST_MODEL_S)
 
-    async def _look_at_vectors(self) -> None:
-        fresh = await self._damage.watched(VECTORS, self._remembering.prepare())
+    async def _make_collection(self, patience_s: float | None = None) -> Sequence[Collection]:
+        """Make the collection of the embedding model where there is none; return all, which are loaded then."""
+        fresh = await self._damage.watched(VECTORS, self._remembering.prepare(patience_s))
         found = await self._damage.look_at_vectors()
         current = await self._damage.watched(VECTORS, adopt_current(self._vectors))
         if current is not None and current.name != fresh:
             _say.warning("model", _OTHER_MODEL, current.points, current.name, fresh)
+        return found
+
+    async def _look_at_vectors(self) -> None:
+        found = await self._make_collection()
         metrics.memory_points.labels().set(sum(there.points for there in found))
         try:
             await self._keep_notes()

@@ -17,6 +17,7 @@ from pentad.shared.memory.remote_calls import (
     GRAPH_PREFIX,
     MOST_REPLY_BYTES,
     MOST_REQUEST_BYTES,
+    QUESTIONS_AT_ONCE,
     VECTOR_CALLS,
     packed,
     tenant_of,
@@ -81,12 +82,21 @@ class MemoryServer:
         call = (GRAPH_CALLS if of_graph else VECTOR_CALLS).get(request.call)
         if call is None or not hasattr(port, name):
             raise MemoryRefusedError(f"the memory has no call {request.call!r}: is this archiver of an older version?")
+        if request.call == "rank_each":
+            _check_questions(request.args)  # before so many are parsed
         try:
             args = call.given.validate_python(request.args)
         except ValidationError as error:
             raise MemoryRefusedError(f"this is no call of {request.call}: {error.error_count()} mistakes") from None
         result = await getattr(port, name)(*args)
         return call.gives.dump_python(packed(result) if request.call == "search" else result, mode="json")
+
+
+def _check_questions(args: list[Any]) -> None:
+    """Refuse more questions than go over the bus at once. Raises ``MemoryRefusedError``."""
+    number = max((len(each) for each in args if isinstance(each, list)), default=0)
+    if number > QUESTIONS_AT_ONCE:
+        raise MemoryRefusedError(f"{number} questions at once: {QUESTIONS_AT_ONCE} at most; ask the others later")
 
 
 def _tenant_of_request(request: MemoryRequest) -> str:

@@ -50,13 +50,13 @@ class Remembering:
         self._unfinished: RecentTasks[bool] = RecentTasks(_MOST_UNFINISHED)
         """Tasks whose last handling in this process failed."""
 
-    async def prepare(self) -> str:
+    async def prepare(self, patience_s: float | None = None) -> str:
         """Make the collection of the embedding model, so that it can be searched while it is empty; return its name.
 
-        Raises ``MemoryOutageError`` while the model or the store is unavailable.
+        Raises ``MemoryOutageError`` while the store is unavailable, or the model for ``patience_s`` seconds.
         """
         await prepare_forgotten(self._vectors)
-        return await self._writer.prepare()
+        return await self._writer.prepare(patience_s)
 
     async def handle(self, entry: Entry) -> None:
         """Remember the task that the entry names, as it is now; again when it went on meanwhile."""
@@ -139,9 +139,9 @@ class TaskWriter:
         self._stored = GroupedCalls(self._get, MOST_POINTS, weight=_ids_of, refusal=MemoryRefusedError)
         self._written = GroupedCalls(self._upsert, _POINTS_PER_WRITE, weight=_points_of, refusal=MemoryRefusedError)
 
-    async def prepare(self) -> str:
+    async def prepare(self, patience_s: float | None = None) -> str:
         """Make the collection of the embedding model, which can be searched while it is empty; return its name."""
-        return (await self._embedded(["a"], _START_REQUESTER))[0]
+        return (await self._embedded(["a"], _START_REQUESTER, patience_s))[0]
 
     async def write(
         self, said: EndedTask, task: CutTask, requester: Requester, written: FirstWritten, *, whole: bool
@@ -244,10 +244,15 @@ class TaskWriter:
             for name in there:  # an earlier model's is searched until another one counts
                 await self._vectors.delete(name, chosen)
 
-    async def _embedded(self, texts: Sequence[str], requester: Requester) -> tuple[str, list[list[float]]]:
+    async def _embedded(
+        self, texts: Sequence[str], requester: Requester, patience_s: float | None = None
+    ) -> tuple[str, list[list[float]]]:
         """Return vectors, and the collection of their model, which exists by then."""
         try:
-            found = await self._embedder.embed(texts, requester)
+            async with asyncio.timeout(patience_s):
+                found = await self._embedder.embed(texts, requester)
+        except TimeoutError:
+            raise MemoryOutageError("the embedding model does not answer yet") from None
         except ModelUnavailable as error:
             raise MemoryOutageError(str(error)) from error
         collection = collection_name(found.model, len(found.vectors[0]))

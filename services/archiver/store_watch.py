@@ -13,6 +13,8 @@ _say = ThrottledLog(logging.getLogger(__name__))
 
 _RETRY_S = 1.0
 """Seconds between attempts to open a store that is taken or unavailable."""
+_START_TRIES = 3
+"""Attempts to open a store for which a start waits: on a busy machine the first ones may take longer than they may."""
 _CHECK_S = 10.0
 """Seconds between checks of the store."""
 
@@ -35,6 +37,13 @@ class StoreWatch:
         self.trouble: str | None = "it is being opened"
         """Why it cannot be used now; None when it can, or when another archiver has it."""
         self._is_damaged = False
+        self._failures = 0
+        """Attempts that have failed since one succeeded."""
+
+    @property
+    def is_away(self) -> bool:
+        """Whether it is known that the store cannot be used, so that a start waits for it no longer."""
+        return self.trouble is not None and self._failures >= (1 if self.opened.is_set() else _START_TRIES)
 
     async def run(self) -> None:
         """Open and check the store for ever."""
@@ -43,8 +52,13 @@ class StoreWatch:
         self.opened.set()
         for consumer in self._consumers:
             await consumer.start()
+        if not self._is_damaged:
+            self.trouble = None  # not before: until here nobody would have answered a caller
         while True:
-            await asyncio.sleep(_CHECK_S if await self._tried(self._look) else _RETRY_S)
+            looked = await self._tried(self._look)
+            if looked:
+                self.trouble = None
+            await asyncio.sleep(_CHECK_S if looked else _RETRY_S)
 
     async def _tried(self, work: Callable[[], Awaitable[None]]) -> bool:
         """Whether the call succeeded. An archiver that stands by is not in trouble: another one does the work."""
@@ -57,6 +71,7 @@ class StoreWatch:
         except (PentadError, ModelFailed, OSError) as error:
             _say.warning(self._name, "the long-term memory waits: %s", error)
             self.trouble, self._is_damaged = str(error), isinstance(error, MemoryDamagedError)
+            self._failures += 1
             return False
-        self.trouble = None
+        self._failures = 0
         return True

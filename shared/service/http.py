@@ -19,6 +19,7 @@ from pentad.shared.service.runnable import (
     CountsElsewhere,
     HasNotes,
     RunnableService,
+    StartsWithout,
     address_of,
     claim_port,
 )
@@ -44,6 +45,17 @@ Headers = Iterable[tuple[bytes, bytes]]
 def unmet(services: Sequence[RunnableService]) -> dict[str, str]:
     """The checks that fail, by ``service.check``; empty when all is good. A check that raises has failed."""
     return {name: wrong for name, wrong in all_checks(services).items() if wrong is not None}
+
+
+def outages_of(service: RunnableService) -> Collection[str]:
+    """Return the names of a service's failed checks for which no start waits."""
+    return service.outages() if isinstance(service, StartsWithout) else ()
+
+
+def awaited(services: Sequence[RunnableService]) -> dict[str, str]:
+    """Return the failed checks for which a start waits, by ``service.check``."""
+    known = {f"{service.name}.{name}" for service in services for name in outages_of(service)}
+    return {name: wrong for name, wrong in unmet(services).items() if name not in known}
 
 
 def all_checks(services: Sequence[RunnableService]) -> dict[str, str | None]:

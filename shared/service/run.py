@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from pentad.contracts.streams import Service
 from pentad.shared.addresses import is_loopback
@@ -17,7 +17,7 @@ from pentad.shared.embedded.operator_key import with_operator_key
 from pentad.shared.errors import PentadError, SettingsError
 from pentad.shared.presence.loop_holds import watch_loop
 from pentad.shared.service.exits import DONE, FAILED, exit_code_of, say_unknown_variables
-from pentad.shared.service.http import HttpServer, health_app, unmet
+from pentad.shared.service.http import HttpServer, awaited, health_app, outages_of, unmet
 from pentad.shared.service.options import Options, add_serve_options
 from pentad.shared.service.process import Stop, StopAskedError, cancel_and_wait, run_loop, settle
 from pentad.shared.service.runnable import DEFAULT_PORTS, Announcing, Listening, RunnableService
@@ -122,6 +122,10 @@ class Watched:
     def checks(self) -> Mapping[str, str | None]:
         return {**self._service.checks(), "start": None if self._started else "still starting"}
 
+    def outages(self) -> Collection[str]:
+        """Return what the service starts without."""
+        return outages_of(self._service)
+
     def alive(self) -> bool:
         return not self._started or self._service.alive()
 
@@ -199,7 +203,7 @@ async def _start_in_order(services: Sequence[RunnableService], begun: list[Runna
 
 async def _until_ready(services: Sequence[RunnableService]) -> None:
     said = time.monotonic()
-    while wrong := unmet(services):
+    while wrong := awaited(services):
         _raise_when_dead(services, None)
         if time.monotonic() - said > 5:
             said = time.monotonic()

@@ -6,7 +6,7 @@ A port is claimed before anything heavy is imported.
 import errno
 import logging
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Protocol, runtime_checkable
@@ -49,6 +49,14 @@ class HasNotes(Protocol):
 
     def notes(self) -> Mapping[str, str]:
         """Return the notes by name, which readiness shows beside the checks."""
+
+
+@runtime_checkable
+class StartsWithout(Protocol):
+    """A service that starts although a store is away which part of its work needs."""
+
+    def outages(self) -> Collection[str]:
+        """Return the names of failed checks for which no start waits: what fails is known, and is tried again."""
 
 
 @runtime_checkable

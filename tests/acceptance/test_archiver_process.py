@@ -106,6 +106,20 @@ async def test_it_is_as_ready_as_before_and_the_gateway_alone_listens(tmp_path: 
         assert [os.getpriority(os.PRIO_PROCESS, pid) - own for pid in (its, *children(its))] == [5, 5]
 
 
+async def test_a_memory_that_cannot_be_opened_holds_up_no_start_and_is_told(tmp_path: Path) -> None:
+    in_its_place = tmp_path / "data" / "memory" / "vectors"
+    in_its_place.parent.mkdir(parents=True)
+    in_its_place.write_text("a file where the folder should be")
+    with Up(tmp_path) as up:
+        url = await up.ready()
+        told = await get(f"{url}/readyz")
+        wrong = {name for name, wrong in told.json().items() if wrong is not None}
+        assert (told.status_code, wrong) == (503, {"archiver.memory"})
+        assert "the long-term memory waits" in up.err
+        async with connect(url) as agent:
+            assert await agent.session("s").ask("hello")
+
+
 async def test_killed_while_it_remembers_it_comes_back_and_forgets_nothing(tmp_path: Path) -> None:
     sentences = [f"the locker of person {number} has the code {7000 + number}" for number in range(12)]
     with Up(tmp_path, {"PENTAD_LEASE_S": "0.5"}) as up:

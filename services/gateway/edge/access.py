@@ -1,6 +1,7 @@
 """Access to the gateway: API keys, access tokens, and the check of sites and host names on an open loopback gateway."""
 
 import hmac
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
 from time import monotonic, time_ns
@@ -11,9 +12,14 @@ from pentad.services.gateway.edge.problems import ProblemError, bad
 from pentad.services.gateway.edge.tokens import Grant, TokenReader, grant_of, looks_like_token, not_for_tokens, written
 from pentad.shared.immutable import immutable
 from pentad.shared.service.http import Headers, why_foreign
+from pentad.shared.telemetry import ThrottledLog
+
+_say = ThrottledLog(logging.getLogger(__name__))
 
 PROTOCOL = "pentad.v1"
 _KEY_PROTOCOL = "bearer."
+_MAX_LOGGED_ORIGIN = 200
+"""Bytes of a refused page's origin that are logged."""
 _OPEN_KEY = b"open"
 """Key with which an open gateway signs its tokens: they keep a page to its session, and guard nothing."""
 
@@ -76,6 +82,7 @@ class Access:
     def check_site(self, headers: Headers) -> None:
         """Refuse requests of other sites' pages, and of host names that were bound to this machine (403)."""
         if not self._keys and (why := why_foreign(headers, self._origins)) is not None:
+            _say_refused(headers, why)
             raise ProblemError(403, why)
 
     def caller(self, headers: Headers, protocols: Sequence[str] = (), token: str | None = None) -> Caller:
@@ -133,3 +140,11 @@ class Access:
 def chosen_protocol(offered: Sequence[str]) -> str | None:
     """Return the WebSocket subprotocol that the server selects."""
     return PROTOCOL if PROTOCOL in offered else None
+
+
+def _say_refused(headers: Headers, why: str) -> None:
+    """Log which page was refused: its visitor sees an error of the browser that does not say why."""
+    for name, value in headers:
+        if name == b"origin":
+            shown = ascii(value[:_MAX_LOGGED_ORIGIN].decode("latin-1"))
+            _say.warning("site", "refused a page of %s: %s", shown, why)

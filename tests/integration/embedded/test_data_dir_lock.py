@@ -15,10 +15,14 @@ def test_the_second_is_told_who_is_there_and_what_to_do(tmp_path: Path) -> None:
         DataDirLock(tmp_path).acquire()
 
 
-def test_it_is_free_again_after_the_first_has_gone(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "left_behind", ["99999999", str(os.getppid()), ""], ids=["nobody's", "another program's", "no"]
+)
+def test_it_is_free_again_after_the_first_has_gone(tmp_path: Path, left_behind: str) -> None:
+    """A killed one leaves its process id, which the system may have given to another program since."""
     with DataDirLock(tmp_path):
         pass
-    (tmp_path / "lock").write_text("99999999")  # what a killed one leaves
+    (tmp_path / "lock").write_text(left_behind)
     with DataDirLock(tmp_path):
         assert (tmp_path / "lock").read_text() == str(os.getpid())
 

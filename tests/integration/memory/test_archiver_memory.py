@@ -1,35 +1,43 @@
 """The archiver and the embedded memory: one has it, others stand by; while it is away nothing else waits for it."""
 
+import asyncio
 import json
+import os
+import signal
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pentad.contracts.commands import WakeUp
 from pentad.contracts.models import ModelEntry
 from pentad.contracts.records import TranscriptMeta
-from pentad.contracts.streams import ARCHIVE, LEARN, REMEMBER
+from pentad.contracts.streams import ARCHIVE, LEARN, MEMORY, REMEMBER
 from pentad.services.archiver.app import Archiver
 from pentad.shared.actors.transcript import entry
 from pentad.shared.errors import MemoryOutageError, MemoryRefusedError
 from pentad.shared.graph.graph_store import Graph
-from pentad.shared.graph.knowledge import NodeKind
+from pentad.shared.graph.knowledge import NodeKind, Tally
 from pentad.shared.graph.merging import node_id
 from pentad.shared.keys import TaskKeys
+from pentad.shared.memory.child_vectors import ChildVectors
 from pentad.shared.memory.stores import graph_of, vectors_of
 from pentad.shared.owners import Owner
 from pentad.shared.records.record_store import Records
 from pentad.shared.registries.registrations import REGISTERED_MODELS
+from pentad.shared.service.http import unmet
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.vector_store import Vectors
+from pentad.shared.work.consumer import Consumer
 from tests.integration.memory.remembered import AT, ENDED, TASK, end, texts
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.replies import say
 from tests.support.remembering import COLLECTION
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 SAID = [("user", "my cat is called Ada", "ada")]
 WOKEN = WakeUp(actor=TASK.actor).to_json()
@@ -91,6 +99,70 @@ async def test_the_collection_is_there_from_the_start_and_a_task_is_found_at_its
     await vectors.aclose()
 
 
+async def test_it_is_not_ready_while_a_first_search_would_wait_for_the_collection_to_be_made(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, stopped = settings_of(store.url, tmp_path), asyncio.Event()
+    vectors, graph, make = vectors_of(settings, store), graph_of(settings, store), ChildVectors.prepare
+
+    async def stop_its_process(self: ChildVectors, name: str, dimensions: int) -> None:
+        if not stopped.is_set():
+            assert self.process_id is not None
+            os.kill(self.process_id, signal.SIGSTOP)
+            stopped.set()
+        await make(self, name, dimensions)
+
+    monkeypatch.setattr(ChildVectors, "prepare", stop_its_process)
+    async with running(settings) as archiver:
+        await stopped.wait()
+        try:
+            assert archiver.checks()["memory"] == "it is being opened"
+            assert not archiver.outages(), "a start waits for it"
+        finally:
+            os.kill(process_of(archiver), signal.SIGCONT)
+        await wait_until("readiness", lambda: not unmet([archiver]))
+        assert COLLECTION in [each.name for each in await vectors.collections()], "it answers at once"
+        assert await graph.tally(TASK.tenant) == Tally(0, 0)
+    await vectors.aclose()
+    await graph.aclose()
+
+
+def process_of(archiver: Archiver) -> int:
+    """The process that has its memory open."""
+    assert isinstance(archiver._vectors, ChildVectors)
+    assert archiver._vectors.process_id is not None
+    return archiver._vectors.process_id
+
+
+async def test_it_is_not_ready_before_calls_of_the_memory_are_read(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached, may_go_on, start = asyncio.Event(), asyncio.Event(), Consumer.start
+
+    async def late(self: Consumer) -> None:
+        if self.stream is MEMORY:
+            reached.set()
+            await may_go_on.wait()
+        await start(self)
+
+    monkeypatch.setattr(Consumer, "start", late)
+    async with running(settings_of(store.url, tmp_path)) as archiver:
+        await reached.wait()
+        assert unmet([archiver])
+        may_go_on.set()
+        await wait_until("readiness", lambda: not unmet([archiver]))
+
+
+async def test_an_embedding_model_that_does_not_answer_keeps_no_archiver_from_being_ready(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pentad.services.archiver.app._FIRST_MODEL_S", 0.05)
+    monkeypatch.setattr("pentad.services.archiver.app._EMBED_S", 10 * PATIENCE_S)
+    silent = {"embed_model_type": "openai", "embed_base_url": "http://127.0.0.1:1/v1", "embed_model_name": "e"}
+    async with running(settings_of(store.url, tmp_path).model_copy(update=silent)) as archiver:
+        await wait_until("readiness", lambda: not unmet([archiver]))
+
+
 async def test_a_second_archiver_stands_by_ready_and_takes_over(store: Store, tmp_path: Path) -> None:
     settings = settings_of(store.url, tmp_path)
     vectors = vectors_of(settings, store)
@@ -124,9 +196,11 @@ async def test_while_the_memory_is_away_records_are_written_and_what_left_redis_
         assert await Records(settings.records_url).read(TASK.tenant, TASK.task) is not None
         assert "cannot be opened" in (archiver.checks()["memory"] or "")
         assert archiver.alive()
+        await wait_until("no start to wait for it any more", lambda: archiver.outages() == ["memory"])
         in_its_place.unlink()
         await found(vectors)
         await wait_until("it to be well", lambda: archiver.checks()["memory"] is None)
+        assert not archiver.outages()
     await vectors.aclose()
 
 

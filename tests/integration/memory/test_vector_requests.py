@@ -20,11 +20,12 @@ from pentad.shared.memory import archiver_client as client_bounds
 from pentad.shared.memory.archiver_client import ArchiverVectors
 from pentad.shared.memory.child_vectors import ChildVectors
 from pentad.shared.memory.ranking import EmbeddedQuestion, MemoryQuestion
-from pentad.shared.memory.remote_calls import tenant_of
+from pentad.shared.memory.remote_calls import QUESTIONS_AT_ONCE, tenant_of
 from pentad.shared.owners import Owner
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.selection import Selection, VectorQuery
+from pentad.shared.vectors.vector_store import Vectors
 from pentad.shared.work.entry import Entry
 from tests.integration.memory.serving import KEY, archiver_graph, serving
 from tests.support.graph_maker import node
@@ -225,7 +226,7 @@ async def test_only_calls_of_the_port_are_made(store: Store, memory: EdgeVectors
     assert await memory.collections()
 
 
-async def answered(store: Store, memory: EdgeVectors, call: str, args: Any) -> dict[str, Any]:
+async def answered(store: Store, memory: Vectors, call: str, args: Any) -> dict[str, Any]:
     """What an archiver answers to somebody who writes to the stream."""
     asked = {"request_id": "x", "at": rfc3339(await store.clock()), "call": call, "args": args, "reply_to": REPLY_TO}
     await MemoryServer(store, memory).handle(Entry(KEY, "1-1", json.dumps(asked).encode()))
@@ -355,6 +356,18 @@ async def test_questions_that_come_while_one_is_answered_go_together_also_to_an_
         with pytest.raises(MemoryRefusedError, match="no collection"):
             await asyncio.gather(*(asker.rank("nowhere", question(owner)) for owner in (ADA, ADA)))
     await child.aclose()
+
+
+@pytest.mark.parametrize("question", [None, {"question": {"owner": {"tenant": "acme"}, "text": "?"}, "vector": [1]}])
+async def test_more_questions_than_go_together_are_refused_before_they_are_read(
+    store: Store, tmp_path: Path, question: Any
+) -> None:
+    child = ChildVectors(tmp_path / "child")
+    answer = await answered(store, child, "rank_each", ["memory", [question] * (QUESTIONS_AT_ONCE + 1)])
+    assert child.process_id is None, "it was not asked"
+    await child.aclose()
+    assert answer["error"] == "17 questions at once: 16 at most; ask the others later"
+    assert answer["refused"] is True
 
 
 async def test_an_answer_to_another_number_of_questions_is_an_outage(store: Store, asker: ArchiverVectors) -> None:

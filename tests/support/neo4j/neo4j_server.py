@@ -91,7 +91,7 @@ def _running(note: Path) -> tuple[Neo4jServer, socket.socket] | None:
     """The server that another test process has started, and the hold on it."""
     try:
         server = Neo4jServer(**json.loads(note.read_text()))
-        return server, server.hold(_WORD_S)
+        return server, server.hold(_START_S)  # one that is about to stop says so at once; a busy one is waited for
     except (OSError, ValueError):
         return None
 

@@ -1,5 +1,6 @@
 """Access tokens: what they state is believed while the key that signed them is there, and at no other time."""
 
+import logging
 import random
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Any
@@ -295,3 +296,20 @@ def test_a_request_for_what_no_token_is_is_refused_with_its_reason(asked: dict[s
 
 def test_a_token_lives_a_quarter_of_an_hour_unless_it_is_said() -> None:
     assert read_token_request({"session_id": "s1", "may": ["approve"]}).ttl_s == DEFAULT_TTL_S == 900
+
+
+def test_a_page_that_is_refused_is_logged_in_one_short_line_with_the_setting_that_lets_it_in(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    origin = b"https://evil.example/\n\x1b[2J\xff" + b"x" * 10_000
+    caplog.set_level(logging.WARNING)
+    for page in (origin, b"https://other.example"):
+        headers = [(b"host", b"127.0.0.1:8080"), (b"origin", page)]
+        with pytest.raises(ProblemError):
+            Access({}, origins=frozenset({"https://good.example"})).check_site(headers)
+    Access({}, origins=frozenset({"https://good.example"})).check_site([(b"origin", b"https://good.example")])
+    (line,) = [each.getMessage() for each in caplog.records]
+    assert line.startswith(r"refused a page of 'https://evil.example/\n\x1b[2J\xffxxx")
+    assert "PENTAD_CORS_ORIGINS" in line
+    assert line.isprintable()
+    assert len(line) < 400

@@ -9,6 +9,7 @@ import pytest
 from pentad.cli.render import Style, ago, arguments, awaited, harmless, lasting, one_line, result_line, style_for, table
 from pentad.contracts.events import ToolResultEvent
 from pentad.contracts.records import Task
+from pentad.contracts.tools import ToolOutcome
 from pentad.shared.settings import Settings
 
 
@@ -47,13 +48,24 @@ def test_a_result_fits_its_line_whatever_it_is() -> None:
     long = ToolResultEvent(**about, result="x\n" * 500, duration_ms=12)
     failed = ToolResultEvent(**about, error="no such file")
     assert len(result_line("read(a)", long, 60)) <= 60
-    assert result_line("read(a)", failed, 60) == "read(a) → error: no such file (took 0 ms)"
+    assert result_line("read(a)", long, 60).endswith(" (took 12 ms)")
+    assert result_line("read(a)", failed, 60) == "read(a) → error: no such file"
+
+
+def test_a_call_shows_how_long_it_took_unless_nobody_knows() -> None:
+    about: dict[str, Any] = {"event_id": "e", "at": "", "tenant_id": "t", "session_id": "s"}
+    unknown = ToolResultEvent.of(about, "c", "pay", ToolOutcome("unknown", "its effect is unknown"))
+    failed = ToolResultEvent.of(about, "c", "pay", ToolOutcome("error", "no money", duration_ms=7))
+    quick = ToolResultEvent.of(about, "c", "pay", ToolOutcome("ok", "paid", duration_ms=0))
+    assert result_line("pay()", unknown, 60) == "pay() → error: its effect is unknown"
+    assert result_line("pay()", failed, 60) == "pay() → error: no money (took 7 ms)"
+    assert result_line("pay()", quick, 60) == "pay() → paid (took 0 ms)"
 
 
 def test_a_tool_that_names_itself_in_its_error_is_named_once() -> None:
     about: dict[str, Any] = {"event_id": "e", "at": "", "tenant_id": "t", "session_id": "s", "tool_call_id": "c"}
     failed = ToolResultEvent(**about, tool="read", error="read: no such file")
-    assert result_line("read(a)", failed, 60) == "read(a) → error: no such file (took 0 ms)"
+    assert result_line("read(a)", failed, 60) == "read(a) → error: no such file"
 
 
 @pytest.mark.parametrize(
