@@ -14,6 +14,9 @@ OutputMode = Literal["stream", "json"]
 MessagePolicy = Literal["steer", "queue", "interrupt"]
 """Effect of a message that comes during a turn. ``steer``: the next step sees it. ``queue``: it starts a turn of its
 own when the current one has ended. ``interrupt``: the running model call is cut, and the next step sees the message."""
+CallForm = Literal["native", "text", "auto"]
+"""Form in which a model calls tools. ``native``: that of its server's protocol. ``text``: Thought, Action and Action
+Input as text, and results as Observation. ``auto``: native where the model can, else as text."""
 PLACEHOLDERS = ("goal", "session_id", "started_at", "tenant_id", "user_id")
 """Names that a system prompt may contain as ``{{NAME}}``: their values never change during a task."""
 _VARIABLE = "metadata."
@@ -95,6 +98,7 @@ class Instruction(Contract):
     retry: int | None = Field(default=None, ge=1, le=100)
     """How often the model is asked for one step, if its answers break off or are empty; absent:
     ``PENTAD_MAX_ATTEMPTS``, and twice for empty answers."""
+    calls: CallForm = "native"
     share: bool = False
     """Whether memories of messages without a user are shared by the whole tenant; else only their session has them."""
 
@@ -156,5 +160,6 @@ class Instruction(Contract):
     def to_json(self) -> bytes:
         """Return the wire form. Defaults of newer fields are left out, so that older instructions keep their digest."""
         defaults = {"on_message": self.on_message == "steer", "share": not self.share}
+        defaults |= {"calls": self.calls == "native"}
         absent = {name for name, is_default in defaults.items() if is_default}
         return self.__pydantic_serializer__.to_json(self, exclude_none=True, exclude=absent)

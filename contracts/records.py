@@ -169,6 +169,8 @@ class Manifest(Contract):
     """Whether the model could call the offered tools. ``none``: it could not call them any more; absent: it could."""
     told_schema: bool | None = None
     """Whether the model's server got the schema of the instruction's output; absent: it did not."""
+    text_calls: bool | None = None
+    """Whether the prompt had tools, calls and results as text; absent: it had them in the form of the protocol."""
     digest: str
 
 

@@ -84,6 +84,8 @@ class Asked:
     """When the time of the graph's node is over, in ms; 0 for no limit."""
     agents: Mapping[str, Runnable] = field(default_factory=dict)
     """Instructions and graphs that the model may call, by the names of their tools."""
+    text_calls: bool = False
+    """Whether tools, calls and results are written as text."""
 
 
 @immutable
@@ -213,6 +215,7 @@ def _manifest(task: TaskHeader, answer: ModelAnswer, asked: Asked, since: Sequen
         variables=dict(asked.variables) or None,
         state=dict(asked.state) or None,
         graph_version=task.graph or None,
+        text_calls=asked.text_calls or None,
         tool_choice=None if asked.may_call or toolbox.json is None else "none",
         told_schema=asked.told_schema or None,
         digest=chain(task.digest, since, asked.system, toolbox.digest, answer.model),
@@ -227,6 +230,8 @@ def _is_shown(following: Following, asked: Asked) -> bool:
         return False
     if isinstance(following, GoOn):
         return bool(following.text)
+    if asked.text_calls and isinstance(following, CallTools | AskAgain):  # its text is a thought
+        return False
     return isinstance(following, Complete) or (asked.chosen.output is None and not isinstance(following, CallFailed))
 
 
@@ -319,7 +324,8 @@ def _ask_again(writer: StepWriter, following: AskAgain) -> None:
     follows at once.
     """
     writer.emit(TaskStatusEvent, status="active", reason=f"the answer is asked for again: {following.problem}")
-    text = f"This answer cannot be used: {following.problem}. Answer again, with one JSON value alone that fits."
+    how = "with one JSON value alone that fits" if following.json else "in the form that you were told"
+    text = f"This answer cannot be used: {following.problem}. Answer again, {how}."
     writer.append(user(text), origin="repair")
     writer.commit.rewake()
 

@@ -136,6 +136,39 @@ TOOL_CALLER = Instruction(
 )
 """Instruction of a tool call outside a conversation: its task is durable as all tasks are, and is not remembered."""
 
+SIMPLE = Instruction(
+    name="simple",
+    description="Answers without tools.",
+    system_prompt="You are a helpful assistant. Answer in the user's language.",
+    tools=[],
+)
+
+FUNCTION_CALL = EXECUTOR.model_copy(
+    update={
+        "name": "function_call",
+        "description": "Answers with tools, called as functions; the executor's other name.",
+    }
+)
+
+REACT = Instruction(
+    name="react",
+    description="Thinks, acts and observes in text, step by step; for models without tool calls of their own, too.",
+    system_prompt=(
+        "You are a helpful assistant that solves tasks step by step. Think before each action, use one tool at a time, "
+        "and look at its result before you go on. When a tool reports an error, try another way."
+    ),
+    tool_rounds=None,
+    calls="text",
+)
+
+UNIFIED = Instruction(
+    name="unified",
+    description="Answers with tools, called as functions where the model can, else in text.",
+    system_prompt=EXECUTOR.system_prompt,
+    tool_rounds=None,
+    calls="auto",
+)
+
 GRAPH_JUDGE = Instruction(
     name="graph_judge",
     description="Says which conditions of a graph's edges hold in a conversation.",
@@ -166,6 +199,11 @@ GRAPH_NODE = Instruction(
     recall=False,
 )
 
+STRATEGIES = (SIMPLE, FUNCTION_CALL, REACT, UNIFIED)
+"""Built-in ways to work, each an instruction that users can read and copy."""
 BUILT_IN: Mapping[str, Instruction] = MappingProxyType(
-    {each.name: each for each in (EXECUTOR, ROUTER, MEMORY_ARCHIVER, MEMORY_RETRIEVER, TOOL_CALLER, GRAPH_JUDGE)}
+    {
+        each.name: each
+        for each in (EXECUTOR, ROUTER, MEMORY_ARCHIVER, MEMORY_RETRIEVER, TOOL_CALLER, GRAPH_JUDGE, *STRATEGIES)
+    }
 )

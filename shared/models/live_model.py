@@ -53,6 +53,11 @@ class LiveModel:
         """The tokens that the model takes: the least of what its entry says and its server has named; None: unknown."""
         return min((w for w in (self.entry.context_tokens, self.client.window) if w is not None), default=None)
 
+    @property
+    def calls_as_text(self) -> bool:
+        """Whether the model's entry says that it takes no tools, so that calls are written as text."""
+        return self.entry.tools == "text"
+
     async def answer(self, request: ChatRequest, on_delta: DeltaSink, probe: bool = False) -> ModelAnswer | ModelFailed:
         """Return the answer of the model. A failure is returned without its frames: they would keep the task alive
         that asks.
