@@ -61,6 +61,30 @@ async def test_parameters_go_into_each_request(start: Start) -> None:
     assert request.headers["anthropic-version"] == "2023-06-01", "later versions refuse a temperature"
 
 
+async def test_a_conversation_with_calls_is_taken_without_tools(start: Start) -> None:
+    """Promise: a step that offers no tools may follow steps that called some; the model is told that it may call none."""
+    bench = await start()
+    assert (await bench.ask(SYSTEM, USER, CALLED, RESULT, USER)).text == "ok"
+    (chat,) = bench.server.chats
+    assert chat["tools"] == [{"name": "f", "input_schema": {"type": "object", "properties": {}}}]
+    assert chat["tool_choice"] == {"type": "none"}
+
+
+async def test_a_conversation_without_calls_defines_no_tools(start: Start) -> None:
+    bench = await start()
+    await bench.ask(SYSTEM, USER)
+    (chat,) = bench.server.chats
+    assert chat.keys().isdisjoint(("tools", "tool_choice"))
+
+
+async def test_a_prompt_that_ends_with_an_answer_goes_on_with_a_message(start: Start) -> None:
+    """Promise: no model is asked to continue an answer of its own, which newer ones refuse."""
+    bench = await start()
+    assert (await bench.ask(USER, b'{"role":"assistant","content":"so far"}')).text == "ok"
+    (chat,) = bench.server.chats
+    assert [message["role"] for message in chat["messages"]] == ["user", "assistant", "user"]
+
+
 async def test_thinking_by_budget_rests_while_an_answer_is_under_way(start: Start) -> None:
     budget = {"type": "enabled", "budget_tokens": 2048}
     bench = await start(parameters={"thinking": budget})

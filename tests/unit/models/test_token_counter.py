@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic_core import to_json
 
 from pentad.shared.models import token_counter
-from pentad.shared.models.token_counter import MARGIN, TokenCounter, bound_of
+from pentad.shared.models.token_counter import MARGIN, Texture, TokenCounter, bound_of
 
 COUNTED: dict[str, Any] = json.loads((Path(__file__).parent / "token_counts.json").read_text())
 TOKENIZERS: list[str] = COUNTED["tokenizers"]
@@ -30,7 +30,7 @@ def line_of(text: str) -> bytes:
 def real(tokenizer: str, texts: Sequence[dict[str, Any]]) -> int:
     """What a server with this tokenizer counts in a prompt of these texts."""
     column = TOKENIZERS.index(tokenizer)
-    return OF_A_PROMPT + sum(text["tokens"][column] + OF_A_MESSAGE for text in texts)
+    return OF_A_PROMPT + sum(int(text["tokens"][column]) + OF_A_MESSAGE for text in texts)
 
 
 def lines(texts: Sequence[dict[str, Any]]) -> list[bytes]:
@@ -125,7 +125,12 @@ def test_any_bytes_have_a_bound(line: bytes) -> None:
 def test_a_line_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Promise: a step costs what it adds."""
     looked: list[bytes] = []
-    monkeypatch.setattr(token_counter, "bound_of", lambda line: looked.append(line) or bound_of(line))
+
+    def look(line: bytes) -> tuple[Texture, float]:
+        looked.append(line)
+        return bound_of(line)
+
+    monkeypatch.setattr(token_counter, "bound_of", look)
     counter, texts = TokenCounter(), [line_of(f"message {number}") for number in range(50)]
     for end in range(1, 51):
         counter.count(texts[:end])
