@@ -16,6 +16,9 @@ MessagePolicy = Literal["steer", "queue", "interrupt"]
 own when the current one has ended. ``interrupt``: the running model call is cut, and the next step sees the message."""
 PLACEHOLDERS = ("goal", "session_id", "started_at", "tenant_id", "user_id")
 """Names that a system prompt may contain as ``{{NAME}}``: their values never change during a task."""
+TODAY, NOW = "today", "now"
+"""Names of placeholders for the time: the day of the step, and the minute at which the turn's message came. They are
+told in the time zone of the task."""
 _VARIABLE = "metadata."
 """Begins a placeholder for a value of a message's metadata: ``{{metadata.NAME}}``."""
 _STATE = "state."
@@ -78,12 +81,13 @@ class Instruction(Contract):
             raise ValueError(f"system_prompt names more than {MAX_VARIABLES} values of metadata")
         if len(self.state_paths) > MAX_VARIABLES:
             raise ValueError(f"system_prompt names more than {MAX_VARIABLES} places of the state")
-        named = self.placeholders.difference(PLACEHOLDERS)
+        named = self.placeholders.difference(PLACEHOLDERS, (TODAY, NOW))
         unknown = sorted(name for name in named if not name.startswith((_VARIABLE, _STATE)))
         if unknown:
             name = f"{{{{{unknown[0]}}}}}"
             raise ValueError(
-                f"system_prompt names {name}; there are only: {', '.join(PLACEHOLDERS)}, metadata.NAME, state.PATH; "
+                f"system_prompt names {name}; there are only: {', '.join((*PLACEHOLDERS, TODAY, NOW))}, metadata.NAME, "
+                "state.PATH; "
                 f"where the model is to read {name} as text, write {{{{{name}}}}}"
             )
         if (self.output == "json") != (self.output_schema is not None):

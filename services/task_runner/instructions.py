@@ -3,9 +3,9 @@
 from collections import OrderedDict
 from collections.abc import Mapping
 
-from pentad.contracts.dates import LocalDate
+from pentad.contracts.dates import LocalDate, minute_at
 from pentad.contracts.ids import rfc3339
-from pentad.contracts.instructions import Instruction
+from pentad.contracts.instructions import NOW, Instruction
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
@@ -34,12 +34,19 @@ class Chosen:
     variables: frozenset[str] = frozenset()
     """Names of the values of metadata that the system prompt has."""
 
-    def system(self, task: TaskHeader, today: LocalDate, variables: Mapping[str, str]) -> bytes:
+    def now(self, at_ms: int, today: LocalDate) -> str | None:
+        """The minute at which the turn began, in words; None where the system prompt does not name it.
+
+        It is that of the turn's message and not of the step, so that all steps of a turn have the same prompt.
+        """
+        return minute_at(at_ms, today.time_zone) if NOW in self.instruction.placeholders else None
+
+    def system(self, task: TaskHeader, today: LocalDate, variables: Mapping[str, str], now: str | None = None) -> bytes:
         """The system message for this task. It is the same in each of its steps of a day, and changes at its end, and
-        when a message gives one of the ``variables`` another value."""
+        when a message gives one of the ``variables`` another value, or begins a turn whose time the prompt names."""
         if self.fixed is not None:
             return encoded_system(self.fixed, today)
-        return system_message(self.instruction, values_of(task, variables), today)
+        return system_message(self.instruction, values_of(task, variables, now), today)
 
 
 def choose(instruction: Instruction, version: str) -> Chosen:
@@ -49,9 +56,9 @@ def choose(instruction: Instruction, version: str) -> Chosen:
     return Chosen(instruction, version, output, server_schema(schema), fixed_prompt(instruction), instruction.variables)
 
 
-def values_of(task: TaskHeader, variables: Mapping[str, str]) -> PromptValues:
+def values_of(task: TaskHeader, variables: Mapping[str, str], now: str | None) -> PromptValues:
     """The values of this task that a system prompt may name."""
-    return PromptValues(task.goal, task.session, rfc3339(task.created), task.tenant, task.user, variables)
+    return PromptValues(task.goal, task.session, rfc3339(task.created), task.tenant, task.user, variables, now or "")
 
 
 class TaskInstructions:

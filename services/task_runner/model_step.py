@@ -176,7 +176,8 @@ class ModelSteps:
         most, today = self._steps.settings.pentad_calls_per_step, self._today(step)
         given = [step.task.variables, *step.arrived.metadata]
         variables = bounded_variables(chosen.variables, given) if chosen.variables else {}
-        system = chosen.system(step.task, today, variables)
+        now = chosen.now(writer.turn.at or step.taken.lease.now, today)
+        system = chosen.system(step.task, today, variables, now)
         rounds = chosen.instruction.tool_rounds
         may_call = rounds is None or writer.turn.steps - writer.repairs < rounds
         asked = Asked(
@@ -189,6 +190,7 @@ class ModelSteps:
             writer.clock(),
             may_call,
             variables=variables,
+            now=now,
             told_schema=chosen.schema is not None and _is_answer_due(toolbox, step, may_call),
             recall=recall,
         )

@@ -4,14 +4,14 @@ Each digest is chained on that of the step before, as prompts are: each begins a
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import from_json
 
 from pentad.contracts.instructions import Instruction
-from pentad.contracts.records import StepPrompt, StepRecord, TaskRecord
+from pentad.contracts.records import Manifest, StepPrompt, StepRecord, TaskRecord
 from pentad.shared.actors.opening import goal_of
 from pentad.shared.actors.transcript import chat_form, prompt_of, replaced, replacements_in
 from pentad.shared.errors import DamagedError
@@ -53,7 +53,7 @@ def rebuild(record: TaskRecord, step: int) -> StepPrompt | None:
         if end > len(chat):
             raise DamagedError(f"task {record.task.task_id} has lost messages: step {kept.step} had {end}")
         instruction = _instruction(record, manifest.instruction_version)
-        system = system_message(instruction, _values(record, chat[:end], manifest.variables or {}), manifest.today)
+        system = system_message(instruction, _values(record, chat[:end], manifest), manifest.today)
         digest, covered = chain(digest, chat[covered:end], system, manifest.tools, manifest.model), end
         if kept.step == step:
             asked = [system, *prompt_of(chat[:end], replacements_in(chat[:end]))]
@@ -84,7 +84,7 @@ def _shown(
     )
 
 
-def _values(record: TaskRecord, messages: Sequence[bytes], variables: Mapping[str, str]) -> PromptValues:
+def _values(record: TaskRecord, messages: Sequence[bytes], manifest: Manifest) -> PromptValues:
     """Return the values that the system prompt could name at that step.
 
     The goal is the first message that the step had of its task: another one after the first was moved away.
@@ -97,7 +97,8 @@ def _values(record: TaskRecord, messages: Sequence[bytes], variables: Mapping[st
         if message.get("role") == "user" and message.get("origin") is None and n not in gone
     )
     goal = next((goal_of(text) for text in said), task.goal)
-    return PromptValues(goal, task.session_id, task.created_at, record.tenant_id, task.user_id or "", variables)
+    user, variables, now = task.user_id or "", manifest.variables or {}, manifest.now or ""
+    return PromptValues(goal, task.session_id, task.created_at, record.tenant_id, user, variables, now)
 
 
 def _instruction(record: TaskRecord, version: str | None) -> Instruction:

@@ -62,7 +62,7 @@ async def test_parameters_go_into_each_request(start: Start) -> None:
 
 
 async def test_a_conversation_with_calls_is_taken_without_tools(start: Start) -> None:
-    """Promise: a step that offers no tools may follow steps that called some; the model is told that it may call none."""
+    """Promise: a step that offers no tools may follow steps that called some; it may call none then."""
     bench = await start()
     assert (await bench.ask(SYSTEM, USER, CALLED, RESULT, USER)).text == "ok"
     (chat,) = bench.server.chats
