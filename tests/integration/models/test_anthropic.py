@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from pentad.shared.models.anthropic.chat import AnthropicChat
 from pentad.shared.models.ports import ChatRequest, ModelCutOff, ModelFailed, ModelRefused, ModelUnavailable
 from tests.integration.models.conftest import USER, Start
 from tests.support.models.protocols import ANTHROPIC, ScriptedProtocol
-from tests.support.models.replies import call, fail, raw, say
+from tests.support.models.replies import Reply, call, fail, raw, say
 
 SYSTEM = '{"role":"system","content":"sei nett: ä"}'.encode()
 CALLED = b'{"role":"assistant","content":null,"tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}}]}'
@@ -229,3 +230,18 @@ async def test_an_instructions_temperature_and_limit_go_before_the_models_own(st
     assert (asked.body["temperature"], asked.body["max_tokens"]) == (0.0, 7)
     assert asked.headers["anthropic-version"] == "2023-06-01", "later versions refuse a temperature"
     assert plain.headers["anthropic-version"] != "2023-06-01"
+
+
+async def test_a_server_that_takes_no_tools_is_told_of_none_for_the_sake_of_calls(start: Start) -> None:
+    """Promise: what a refusal has taught outlasts a conversation in which another model has called tools."""
+
+    def script(body: dict[str, Any]) -> Reply:
+        return fail(400, message="This model does not support tools") if "tools" in body else say("ok")
+
+    bench = await start(script)
+    tools = b'[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]'
+    await bench.ask(USER, tools=tools)
+    before = len(bench.server.chats)
+    with suppress(ModelFailed):
+        await bench.ask(USER, CALLED, RESULT, USER)
+    assert all("tools" not in chat for chat in bench.server.chats[before:])

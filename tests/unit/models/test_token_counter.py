@@ -96,6 +96,37 @@ def test_cheap_lines_say_nothing_of_lines_of_another_kind(tokenizer: str) -> Non
         assert added >= real(tokenizer, others) - OF_A_PROMPT, kind
 
 
+PROSE = [line_of("Some words that are said. " * 80)]
+
+
+def test_a_cheap_answer_lowers_a_count_by_little() -> None:
+    """Promise: what was costly is remembered for some twenty answers."""
+    counter, costs = TokenCounter(), TokenCounter().count(PROSE)
+    counter.learn(PROSE, None, costs)
+    before = counter.count(PROSE)
+    for _ in range(10):
+        counter.learn(PROSE, None, costs // 4)
+    assert before > counter.count(PROSE) > 0.7 * before
+
+
+@pytest.mark.parametrize("share", [0.5, 0.6, 0.8, 1.0, 1.5])
+def test_a_count_never_falls_below_what_is_reported(share: float) -> None:
+    counter = TokenCounter()
+    reported = round(counter.count(PROSE) * share)
+    for _ in range(200):
+        counter.learn(PROSE, None, reported)
+        assert counter.count(PROSE) >= MARGIN * reported
+    assert counter.count(PROSE) <= MARGIN * reported + 2
+
+
+def test_a_count_is_believed_to_a_floor_alone() -> None:
+    counter = TokenCounter()
+    bound = counter.count(PROSE)
+    for _ in range(200):
+        counter.learn(PROSE, None, 1)
+    assert counter.count(PROSE) > 0.45 * bound
+
+
 def test_tools_are_counted_with_what_servers_say_about_them() -> None:
     tools = to_json([{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}])
     counter = TokenCounter()
