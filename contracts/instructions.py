@@ -19,6 +19,9 @@ CallForm = Literal["native", "text", "auto"]
 Input as text, and results as Observation. ``auto``: native where the model can, else as text."""
 PLACEHOLDERS = ("goal", "session_id", "started_at", "tenant_id", "user_id")
 """Names that a system prompt may contain as ``{{NAME}}``: their values never change during a task."""
+TODAY, NOW = "today", "now"
+"""Names of placeholders for the time: the day of the step, and the minute at which the turn's message came. They are
+told in the time zone of the task."""
 _VARIABLE = "metadata."
 """Begins a placeholder for a value of a message's metadata: ``{{metadata.NAME}}``."""
 _STATE = "state."
@@ -108,12 +111,13 @@ class Instruction(Contract):
             raise ValueError(f"system_prompt names more than {MAX_VARIABLES} values of metadata")
         if len(self.state_paths) > MAX_VARIABLES:
             raise ValueError(f"system_prompt names more than {MAX_VARIABLES} places of the state")
-        named = self.placeholders.difference(PLACEHOLDERS)
+        named = self.placeholders.difference(PLACEHOLDERS, (TODAY, NOW))
         unknown = sorted(name for name in named if not name.startswith((_VARIABLE, _STATE)))
         if unknown:
             name = f"{{{{{unknown[0]}}}}}"
             raise ValueError(
-                f"system_prompt names {name}; there are only: {', '.join(PLACEHOLDERS)}, metadata.NAME, state.PATH; "
+                f"system_prompt names {name}; there are only: {', '.join((*PLACEHOLDERS, TODAY, NOW))}, metadata.NAME, "
+                "state.PATH; "
                 f"where the model is to read {name} as text, write {{{{{name}}}}}"
             )
         if (self.output == "json") != (self.output_schema is not None):

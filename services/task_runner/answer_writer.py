@@ -72,6 +72,8 @@ class Asked:
     """Whether the model's server is told the schema of the answer."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Values of metadata in the system message."""
+    now: str | None = None
+    """The minute at which the turn began, where the system message names it."""
     recall: Recall | None = None
     """Result of the initial recall, where this is the task's first question."""
     state: Mapping[str, str] = field(default_factory=dict)
@@ -212,6 +214,7 @@ def _manifest(task: TaskHeader, answer: ModelAnswer, asked: Asked, since: Sequen
         recall=recall.outcome if recall is not None else None,
         walk=recall.walk if recall is not None else None,
         today=asked.today,
+        now=asked.now,
         variables=dict(asked.variables) or None,
         state=dict(asked.state) or None,
         graph_version=task.graph or None,

@@ -238,7 +238,8 @@ class ModelSteps:
         most, today = self._steps.settings.pentad_calls_per_step, self._today(step)
         given = [step.task.variables, *step.arrived.metadata]
         variables = bounded_variables(chosen.variables, given) if chosen.variables else {}
-        system = chosen.system(step.task, today, variables, work.state)
+        now = chosen.now(writer.turn.at or step.taken.lease.now, today)
+        system = chosen.system(step.task, today, variables, now, work.state)
         text_calls = self._writes_calls(chosen.instruction)
         if text_calls:
             system = with_protocol(system, toolbox.json)
@@ -254,6 +255,7 @@ class ModelSteps:
             writer.clock(),
             may_call,
             variables=variables,
+            now=now,
             told_schema=chosen.schema is not None and _is_answer_due(toolbox, step, may_call),
             recall=recall,
             state=work.state,

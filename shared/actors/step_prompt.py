@@ -105,8 +105,9 @@ def _values(record: TaskRecord, messages: Sequence[bytes], manifest: Manifest) -
         if message.get("role") == "user" and message.get("origin") is None and n not in gone
     )
     goal = next((goal_of(text) for text in said), task.goal)
-    variables, state = manifest.variables or {}, manifest.state or {}
-    return PromptValues(goal, task.session_id, task.created_at, record.tenant_id, task.user_id or "", variables, state)
+    user, variables, now = task.user_id or "", manifest.variables or {}, manifest.now or ""
+    begun, state = task.created_at, manifest.state or {}
+    return PromptValues(goal, task.session_id, begun, record.tenant_id, user, variables, now, state)
 
 
 def _instruction(record: TaskRecord, version: str | None) -> Instruction:
