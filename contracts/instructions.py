@@ -166,4 +166,6 @@ class Instruction(Contract):
         defaults = {"on_message": self.on_message == "steer", "share": not self.share}
         defaults |= {"calls": self.calls == "native"}
         absent = {name for name, is_default in defaults.items() if is_default}
-        return self.__pydantic_serializer__.to_json(self, exclude_none=True, exclude=absent)
+        made: bytes = self.__pydantic_serializer__.to_json(self, exclude_none=True, exclude=absent)
+        # An absent `tool_rounds` would be read as its default.
+        return made if self.tool_rounds is not None else b'%s,"tool_rounds":null}' % made[:-1]

@@ -59,7 +59,7 @@ REFUSED = (
 async def test_each_service_works_as_a_user_of_its_own_and_the_tool_workers_has_no_operators_power(
     tmp_path: Path,
 ) -> None:
-    """Security: with a tool-worker's address nobody registers models or graphs, speaks as a user, erases."""
+    """Security: whoever has a tool-worker's address registers nothing, does not speak as a user, erases nothing."""
     async with RedisServer(aof="everysec") as server:
         for name, rules in service_users("pw").items():
             say(server, "ACL", "SETUSER", name, *rules)

@@ -73,8 +73,8 @@ def test_what_is_wrong_with_an_answer_is_said(text: str, problem: str) -> None:
 def test_no_call_is_made_of_an_answer_that_was_cut_anywhere() -> None:
     """Five hundred outputs, cut and mixed: nothing but the whole call is one with its arguments."""
     chance = random.Random(7)
-    call = ["Thought: a", "Action: look", 'Action Input: {"n": 1}']
-    pieces = [*call, "\n".join(call), "Observation: x", "Final Answer: b", "c", "{", '"']
+    said = ["Thought: a", "Action: look", 'Action Input: {"n": 1}']
+    pieces = [*said, "\n".join(said), "Observation: x", "Final Answer: b", "c", "{", '"']
     whole = 0
     for _ in range(500):
         parts = [chance.choice(pieces) for _ in range(chance.randint(0, 6))]
