@@ -55,7 +55,7 @@ from pentad.services.task_runner.instructions import Chosen, TaskInstructions
 from pentad.services.task_runner.prompt import Toolbox, TranscriptCache, user
 from pentad.services.task_runner.step import Step, Steps
 from pentad.services.task_runner.step_writer import StepWriter
-from pentad.services.task_runner.text_calls import read_text_answer, refuses_tools, split_deltas
+from pentad.services.task_runner.text_calls import read_text_answer, split_deltas
 from pentad.services.task_runner.tool_calls import report_unserved_calls
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.task_runner.work import Work, graph_work
@@ -110,8 +110,6 @@ class ModelSteps:
     ) -> None:
         self._steps, self._models, self._instructions = steps, models, instructions
         self._tools, self._cache, self._initial_recall = tools, cache, initial_recall
-        self._without_tools: set[str] = set()
-        """Models whose servers refuse tools, by their ids; '' is the default model."""
         self._offered_of: Mapping[str, ToolSpec] = {}
         """Published tools of which the toolboxes below were made."""
         self._toolboxes: dict[_ToolboxKey, Toolbox] = {}
@@ -154,9 +152,10 @@ class ModelSteps:
             return "lost" if held.interrupted == "lost" else "interrupted"
         if isinstance(answer, ModelFailed):
             asking.deltas.stop()
-            if self._learns_text_calls(asking, answer):
-                return "interrupted"  # and the model is asked again, with calls as text
             return "failed" if await self._without_answer(asking, closed, answer) else "overtaken"
+        if self._has_learned_text_calls(asking):
+            asking.deltas.stop()
+            return await self._cost_alone(asking, answer)
         answer, effect = await _after(asking, answer)
         return await self._effect(asking, closed, answer, effect, redriven=isinstance(planned, CallAgain))
 
@@ -189,16 +188,15 @@ class ModelSteps:
         """Whether this instruction's model calls tools as text."""
         if instruction.calls != "auto":
             return instruction.calls == "text"
-        return self._models.calls_as_text(instruction.model) or (instruction.model or "") in self._without_tools
+        return self._models.calls_as_text(instruction.model)
 
-    def _learns_text_calls(self, asking: ModelQuestion, failure: ModelFailed) -> bool:
-        """Remember that a model takes no tools, if its server refuses them and they can be written as text."""
-        instruction, asked = asking.asked.chosen.instruction, asking.asked
-        if instruction.calls != "auto" or asked.text_calls or asked.toolbox.json is None or not refuses_tools(failure):
-            return False
-        log.info("model %s takes no tools, and calls them as text: %s", instruction.model or "by default", failure)
-        self._without_tools.add(instruction.model or "")
-        return True
+    def _has_learned_text_calls(self, asking: ModelQuestion) -> bool:
+        """Whether the model was offered tools, and its server has just refused them: it is asked again, with calls as
+        text.
+        """
+        asked = asking.asked
+        offered = asked.toolbox.json is not None and not asked.text_calls
+        return offered and self._writes_calls(asked.chosen.instruction)
 
     async def _work(self, step: Step) -> "Work | str":
         """Find the instruction and the way of working for this step, or the reason why nobody knows them any more."""
@@ -328,7 +326,7 @@ class ModelSteps:
         return "committed" if outcome == "continued" else outcome
 
     async def _cost_alone(self, asking: ModelQuestion, answer: ModelAnswer) -> StepOutcome:
-        """Commit only the cost of an answer that a message has cut short."""
+        """Commit only the cost of an answer that is not kept; the model is asked again."""
         writer = self._steps.writer(asking.step)
         writer.spend_without_step(answer.usage, None)
         writer.commit.rewake()

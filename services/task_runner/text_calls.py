@@ -1,20 +1,9 @@
 """Tool calls as text, for one step: its answer is read, and clients see its thoughts and its final answer alone."""
 
-import re
 from dataclasses import replace
 
-from pentad.shared.models.ports import DeltaSink, ModelAnswer, ModelFailed, ModelRefused, ToolCallDraft
+from pentad.shared.models.ports import DeltaSink, ModelAnswer, ToolCallDraft
 from pentad.shared.text_protocol.answer import MalformedAnswer, TextSplitter, read_answer
-
-_MAX_WORDS = 4_000
-"""Characters of a refusal that are looked at."""
-_NO_TOOLS = re.compile(
-    r"(?:does not|doesn't|do not|don't|cannot|can't|not) (?:yet )?(?:support|allow|accept)(?:ed)?[^.\n]{0,40}"
-    r"\b(?:tools?|functions?)\b|\b(?:tools?|functions?)(?: ?calling| ?calls?| ?use| ?choice)?\b[^.\n]{0,40}"
-    r"(?:not supported|unsupported|not available|not enabled)",
-    re.IGNORECASE,
-)
-"""Words with which servers refuse tools for a model that has none."""
 
 
 def read_text_answer(answer: ModelAnswer) -> tuple[ModelAnswer, str]:
@@ -46,9 +35,3 @@ def split_deltas(sink: DeltaSink) -> DeltaSink:
             sink(shown, piece)
 
     return told
-
-
-def refuses_tools(failure: ModelFailed) -> bool:
-    """Whether a server says that its model takes no tools."""
-    words = failure.refusal.words if failure.refusal is not None else str(failure)
-    return isinstance(failure, ModelRefused) and _NO_TOOLS.search(words[:_MAX_WORDS]) is not None

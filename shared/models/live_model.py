@@ -21,6 +21,7 @@ from pentad.shared.models.ports import (
     ModelRefused,
     ModelUnavailable,
 )
+from pentad.shared.models.request_change import NO_TOOLS_TOLD
 from pentad.shared.models.token_counter import TokenCounter
 
 _OUTCOMES = ((ModelRefused, "refused"), (ModelUnavailable, "unavailable"), (ModelCutOff, "cut_off"))
@@ -55,8 +56,10 @@ class LiveModel:
 
     @property
     def calls_as_text(self) -> bool:
-        """Whether the model's entry says that it takes no tools, so that calls are written as text."""
-        return self.entry.tools == "text"
+        """Whether the model takes no tools, by its entry or by a refusal of its server: calls are written as text."""
+        if self.entry.tools is not None:
+            return self.entry.tools == "text"
+        return any(NO_TOOLS_TOLD in line for line in self.learned)
 
     async def answer(self, request: ChatRequest, on_delta: DeltaSink, probe: bool = False) -> ModelAnswer | ModelFailed:
         """Return the answer of the model. A failure is returned without its frames: they would keep the task alive

@@ -83,7 +83,7 @@ class ModelPool:
         return chain[0].window if chain else None
 
     def calls_as_text(self, model_id: str | None) -> bool:
-        """Whether a model's entry says that it takes no tools. ``model_id`` None: the default model."""
+        """Whether a model takes no tools, as far as is known. ``model_id`` None: the default model."""
         chain = self._chains.get(model_id)
         return chain[0].calls_as_text if chain else False
 

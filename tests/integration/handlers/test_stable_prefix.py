@@ -38,9 +38,8 @@ async def bodies(store: Store, folder: Path, protocol: str, instruction: Instruc
     async with ScriptedModel(script) as server:
         client = client_of(protocol, server.base_url)
         flow = Flow(
-            store, folder, lambda _: pytest.fail("the server is to be asked"),
-            instructions=[instruction], models=pool_of(client),
-            pentad_step_limit=STEPS + 1,
+            store, folder, lambda _: pytest.fail("the server is to be asked"), instructions=[instruction],
+            models=pool_of(client), pentad_step_limit=STEPS + 1,
         )  # fmt: skip
         await flow.prepare()
         await flow.say("the goal", instruction=instruction.name)

@@ -4,15 +4,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pydantic_core import from_json
 
 from pentad.contracts.instructions import Instruction
 from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.instructions.builtin import REACT, UNIFIED
-from pentad.shared.models.ports import ChatRequest, ModelAnswer, ModelRefused
+from pentad.shared.models.model_pool import pool_of
+from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer
+from pentad.shared.models.request_change import NO_TOOLS_TOLD
 from pentad.shared.store.store import Store
-from tests.integration.handlers.flow import SESSION, Flow, answer
+from tests.integration.handlers.flow import SESSION, Flow, ScriptedPort, answer
 
 ACT = 'Thought: I echo it.\nAction: echo\nAction Input: {"text": "hello"}'
 END = "Thought: That is it.\nFinal Answer: It said hello."
@@ -111,34 +112,35 @@ async def test_the_same_conversation_by_native_calls_makes_the_same_calls(store:
     assert (said[2]["content"], said[3]["content"]) == ("hello", "It said hello.")
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "registry.ollama.ai/library/gemma:2b does not support tools",
-        "Tool calling is not supported for this model",
-        "`tools` are not supported",
-        "this model does not support function calling",
-    ],
-)
-async def test_a_model_that_takes_no_tools_is_refused_once_and_then_called_in_text(
-    store: Store, tmp_path: Path, words: str
-) -> None:
-    model, refusals = TextModel(ACT, END, "Final Answer: two"), 0
+class WithoutTools(ScriptedPort):
+    """A model whose server takes no tools, which its client learns from the first refusal."""
 
-    def script(request: ChatRequest) -> ModelAnswer:
-        nonlocal refusals
-        if request.tools is not None:
-            refusals += 1
-            raise ModelRefused(words)
-        return model(request)
+    refused = False
 
-    flow = await flow_of(store, tmp_path, script)
+    @property
+    def learned(self) -> tuple[str, ...]:
+        return (f"m at s: {NO_TOOLS_TOLD}",) if self.refused else ()
+
+    async def stream(self, request: ChatRequest, on_delta: DeltaSink) -> ModelAnswer:
+        if request.tools is not None:  # refused, and asked again without them
+            self.refused = True
+            return answer("I have no tools.")
+        return await super().stream(request, on_delta)
+
+
+async def test_a_model_that_takes_no_tools_calls_them_in_text_from_then_on(store: Store, tmp_path: Path) -> None:
+    model = TextModel(ACT, END, "Final Answer: two")
+    port = WithoutTools(model)
+    flow = await Flow(store, tmp_path, model, models=pool_of(port)).prepare()
     await flow.say("echo hello", instruction="unified")
     await flow.drive()
     await flow.say("again", task_id=(await flow.task()).task)
     await flow.drive()
-    assert (await flow.status(), refusals) == ("completed", 1)
-    assert (await lines_of(flow))[-1]["content"] == "two"
+    assert (await flow.status(), port.refused) == ("completed", True)
+    said = [line["content"] for line in await lines_of(flow) if line["role"] == "assistant"]
+    assert said == ["I echo it.", "It said hello.", "two"], "the answer without tools is not kept"
+    spent = await store.call("HGET", (await flow.task()).header, "output_tokens")
+    assert spent == b"8", "its cost is"
 
 
 def test_the_built_in_ways_of_working_say_how_they_call_tools_and_older_instructions_keep_their_digest() -> None:
