@@ -69,7 +69,7 @@ def _members(schema: Mapping[str, Any], text: str, depth: int) -> Iterator[tuple
 
 
 def tools_in_words(system: str) -> Mapping[str, Mapping[str, Any]] | None:
-    """Return the tools that a system prompt tells in words, with their schemas; None if calls are not written as text."""
+    """Return the tools that a system prompt tells in words, with their schemas; None if it tells of no such calls."""
     if _TEXT_CALLS not in system:
         return None
     found: dict[str, Mapping[str, Any]] = {}
