@@ -62,8 +62,11 @@ def choose(instruction: Instruction, version: str) -> Chosen:
 
 
 def values_of(task: TaskHeader, variables: Mapping[str, str], state: Mapping[str, str]) -> PromptValues:
-    """The values of this task that a system prompt may name."""
-    return PromptValues(task.goal, task.session, rfc3339(task.created), task.tenant, task.user, variables, state)
+    """The values of this task that a system prompt may name; a fork has those of the first task of all."""
+    session, began = task.session, rfc3339(task.created)
+    if task.fork is not None:
+        session, began = task.fork.named_session_id, task.fork.named_started_at
+    return PromptValues(task.goal, session, began, task.tenant, task.user, variables, state)
 
 
 class TaskInstructions:

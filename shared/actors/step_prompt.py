@@ -99,7 +99,10 @@ def _values(record: TaskRecord, messages: Sequence[bytes], manifest: Manifest) -
     )
     goal = next((goal_of(text) for text in said), task.goal)
     variables, state = manifest.variables or {}, manifest.state or {}
-    return PromptValues(goal, task.session_id, task.created_at, record.tenant_id, task.user_id or "", variables, state)
+    session, began = task.session_id, task.created_at
+    if task.forked_from is not None:
+        session, began = task.forked_from.named_session_id, task.forked_from.named_started_at
+    return PromptValues(goal, session, began, record.tenant_id, task.user_id or "", variables, state)
 
 
 def _instruction(record: TaskRecord, version: str | None) -> Instruction:

@@ -42,8 +42,12 @@ class MemoryReader:
         self._transcripts = transcripts
 
     async def search(self, context: ToolContext, query: str, limit: int, as_of: int | None = None) -> str:
-        """A quotation of what was said in other tasks. ``as_of``: of what had been said and was true then."""
+        """A quotation of what was said in other tasks. ``as_of``: of what had been said and was true then; a fork sees
+        nothing later than the step with which it begins."""
         owner, now_ms = _speaker(context), await self._store.clock()
+        if context.as_of is not None:
+            bound = milliseconds(context.as_of.isoformat())
+            as_of = bound if as_of is None else min(as_of, bound)
         shard = shard_of(context.tenant_id, context.session_id, self._shards)
         requester = Requester(shard, context.tenant_id, context.session_id, context.task_id, cause=context.tool_call_id)
         asked = MemoryQuestion(owner, query, 2 * limit, now_ms, as_of=as_of)
