@@ -1,21 +1,31 @@
 """Forks and comparisons over REST: what a client hears, and which bodies are refused."""
 
+import argparse
+import asyncio
+import json
 from typing import Any
 
 import httpx2
 import pytest
 from pydantic_core import to_json
 
+import pentad
+from pentad.cli.tasks import run_task
 from pentad.contracts.events import TaskUsage
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.records import Manifest, StepRecord, TranscriptMeta
+from pentad.services.gateway.app import GatewayService
 from pentad.shared.actors.headers import pairs
 from pentad.shared.actors.step_prompt import chain
 from pentad.shared.actors.transcript import entry
 from pentad.shared.instructions.instruction_list import kept_under, version_of
 from pentad.shared.keys import TaskKeys
+from pentad.shared.settings import Settings
 from tests.integration.gateway.speaker import AT, TASK, Speaker
+from tests.support.waiting import in_time
 
+OPTIONS = dict.fromkeys(("url", "instruction", "step", "fork", "compare", "content", "model"))
+OPTIONS |= {"json": False, "debug": False, "prompt": False, "id": TASK}
 PLAIN = Instruction(name="executor", system_prompt="You are plain.", tools=[])
 
 
@@ -156,3 +166,56 @@ async def test_tasks_are_compared(http: httpx2.AsyncClient, speaker: Speaker) ->
     assert (await http.get(f"/v1/tasks/{TASK}/compare/task-0-nope")).status_code == 404
     assert (await http.get(f"/v1/tasks/task-0-nope/compare/{TASK}")).status_code == 404
     assert (await http.get(f"/v1/tasks/{TASK}/compare/a%20b")).status_code == 404
+
+
+async def command(gateway: GatewayService, **given: Any) -> int:
+    """Run ``pentad task`` as the command line would, in a thread with a loop of its own."""
+    args = argparse.Namespace(**(OPTIONS | given))
+    async with in_time():
+        return await asyncio.to_thread(run_task, args, Settings(pentad_url=gateway.address))
+
+
+async def test_the_command_line_forks_and_compares(
+    gateway: GatewayService, speaker: Speaker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = await answered(speaker)
+    await answered(speaker, "task-0-other", "43")
+    call = {"id": "call-0-1", "type": "function", "function": {"name": "mail", "arguments": "{}"}}
+    later = entry(
+        {"role": "assistant", "content": "42", "tool_calls": [call]}, TranscriptMeta(at=AT, step=1, model="m")
+    )
+    await speaker.store.call("LSET", keys.log, 1, later)
+    assert await command(gateway, fork=0) == 0
+    begun, effect = capsys.readouterr().out.splitlines()
+    assert begun.endswith(f"goes on from step 0 of {TASK}")
+    assert effect == "not repeated: mail (unsafe), call-0-1"
+    assert await command(gateway, compare="task-0-other") == 0
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert first == "the tasks part at step 1: answer, calls"
+    assert last.split() == ["1", "answer,", "calls", "m:", "mail", "m:", "stop"]
+    assert await command(gateway, fork=1, content="why?", json=True) == 0
+    assert json.loads(capsys.readouterr().out).keys() == {"task_id", "session_id", "message_id", "effects"}
+    assert await command(gateway, compare="task-0-other", json=True) == 0
+    assert json.loads(capsys.readouterr().out)["parts_at"] == 1
+    for wrong in (
+        {"content": "x"},
+        {"model": "m"},
+        {"fork": 1, "compare": "task-0-other"},
+        {"fork": 1, "prompt": True},
+    ):
+        with pytest.raises(pentad.Refused):
+            await command(gateway, **wrong)
+
+
+async def test_the_python_client_forks_and_compares(gateway: GatewayService, speaker: Speaker) -> None:
+    await answered(speaker)
+    async with pentad.connect(gateway.address) as agent:
+        begun = [await agent.management.fork(TASK, 1, "why?", message_id="mine") for _ in range(2)]
+        assert begun[0] == begun[1]
+        found = await agent.inspection.compare(TASK, begun[0].task_id)
+        assert (found.same_steps, found.parts_at, found.a.task_id) == (1, None, TASK)
+        assert (await agent.inspection.task(begun[0].task_id)).forked_from is not None
+        with pytest.raises(pentad.Conflict, match="no step 9"):
+            await agent.management.fork(TASK, 9)
+        with pytest.raises(pentad.NotFound):
+            await agent.inspection.compare(TASK, "task-0-nope")
