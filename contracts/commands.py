@@ -109,6 +109,8 @@ class ToolCallCommand(Envelope):
     user_id: str | None = None
     metadata: dict[str, str] | None = None
     """Metadata of the user's message whose turn the call belongs to; absent: it has none."""
+    as_of: Timestamp | None = None
+    """Time as of which the task sees the memory, because it is a fork; absent: it sees the memory as it is now."""
 
 
 class EmbedCommand(Envelope):

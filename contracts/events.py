@@ -7,6 +7,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, TypeAdapter, model_se
 
 from pentad.contracts.envelope import Contract, Envelope
 from pentad.contracts.errors import ErrorCode
+from pentad.contracts.ids import Identifier
 from pentad.contracts.tools import Effect, ToolOutcome
 
 INTERRUPTED: Literal["interrupted"] = "interrupted"
@@ -118,6 +119,14 @@ class MessageMoved(ClientEvent):
     """Steps of the first task that came after the message and stay: their answers may be based on it."""
 
 
+class ForkPoint(Contract):
+    """The step of another task with which a fork of it begins."""
+
+    task_id: Identifier
+    step: int
+    """Last step of that task that the fork shares; 0: it begins before the first one."""
+
+
 class TaskStart(ClientEvent):
     """A task began, or began again after its end."""
 
@@ -125,6 +134,8 @@ class TaskStart(ClientEvent):
     goal: str
     metadata: dict[str, str] | None = None
     """Metadata of the message with which the task begins; absent: it has none."""
+    forked_from: ForkPoint | None = None
+    """Task and step that the task is a fork of; absent: it is none."""
 
 
 class Delta(ClientEvent):

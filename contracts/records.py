@@ -72,6 +72,8 @@ class TranscriptMeta(Contract):
     versions have kept."""
     duration_ms: int | None = None
     """Milliseconds that the tool call of a result took; absent where that is not known."""
+    forked: Literal[True] | None = None
+    """Whether the task has this entry from the task that it is a fork of. It is not remembered again."""
 
 
 class Exclusion(Contract):
@@ -298,6 +300,22 @@ ShownStatus = TaskStatus | Literal["unreadable"]
 SHOWN_STATUSES: tuple[str, ...] = (*get_args(TaskStatus), "unreadable")
 
 
+class ForkOrigin(Contract):
+    """The origin of a task that is a fork."""
+
+    task_id: Identifier
+    step: int
+    """Last step of that task that the fork shares; 0: it begins before the first one."""
+    session_id: str
+    """Session of that task."""
+    as_of: str
+    """Time of that step, RFC 3339: tools of the fork find the memory as of then."""
+    named_session_id: str
+    """Session that system prompts of the fork name: that of the first task, of which forks were made since."""
+    named_started_at: str
+    """Time at which that task began, which system prompts of the fork name."""
+
+
 class Task(Contract):
     """A task in the form that inspection shows."""
 
@@ -328,6 +346,8 @@ class Task(Contract):
     """Task that has started this one; absent for a task that a message has begun."""
     node: str | None = None
     """Key of the node that the task's graph has come to; absent for a task that runs no graph, or has ended."""
+    forked_from: ForkOrigin | None = None
+    """Origin of a task that is a fork of another; absent for all others."""
 
 
 class UnreadableTask(Task):

@@ -198,6 +198,11 @@ def _add_tasks(commands: Any) -> None:
     task.add_argument("id", metavar="ID", help="the task")
     task.add_argument("--step", type=_count, metavar="N", help="with --prompt: which step, from 1 on")
     task.add_argument("--prompt", action="store_true", help="show what the step asked its model, word for word")
+    task.add_argument("--fork", type=_step, metavar="N", help="begin a new task that shares its past up to step N")
+    task.add_argument("--content", metavar="TEXT", help="with --fork: a new message; without one it goes on by itself")
+    task.add_argument("--model", metavar="ID", help="with --fork: another model from there on")
+    task.add_argument("--instruction", metavar="NAME", help="with --fork: another instruction from there on")
+    task.add_argument("--compare", metavar="ID", help="say where the two tasks part, step by step")
     _json(task)
     for name, text in (
         ("cancel", "Cancel a task."),
@@ -339,6 +344,11 @@ def _count(value: str) -> int:
     if not value.isascii() or not value.isdigit() or not 1 <= int(value[:12]) <= _MAX_LIMIT:
         raise argparse.ArgumentTypeError(f"{value[:200]!r} is not a number from 1 to {_MAX_LIMIT}")
     return int(value)
+
+
+def _step(value: str) -> int:
+    """Return the number of a step, or 0 for none."""
+    return 0 if value == "0" else _count(value)
 
 
 def _seconds(value: str) -> float:

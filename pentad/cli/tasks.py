@@ -11,12 +11,14 @@ from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
 from pentad.cli.render import Style, ago, awaited, call_line, fitted, harmless, one_line, style_for, table, width
 from pentad.client.inspection import PAGE_LIMIT, Management, Transcript
+from pentad.contracts.comparisons import StepSide, TaskComparison
 from pentad.contracts.events import TaskUsage
 from pentad.contracts.records import StepPrompt, Task, UnreadableTask
 from pentad.errors import Refused
 from pentad.shared.settings import Settings
 
 _HEADER = ("TASK", "STATUS", "SESSION", "STEPS", "AGE", "UPDATED", "GOAL")
+_COMPARED = ("STEP", "DIFFERS", "FIRST", "SECOND")
 _MOST_OF_WHY = 60
 """Characters of why a task waits or has failed, in a table."""
 _CLEAR = "\x1b[H\x1b[2J"
@@ -38,8 +40,17 @@ def run_tasks(args: argparse.Namespace, settings: Settings) -> int:
 def run_task(args: argparse.Namespace, settings: Settings) -> int:
     """One task with its transcript; ``--step N --prompt``: what that step asked its model, instead.
 
-    Raises ``NotFound``, and ``Refused`` for one of the two options without the other.
+    ``--fork N`` begins a fork of the task at that step, ``--compare B`` says where it and another part. Raises
+    ``NotFound``, ``Conflict`` for what cannot be forked, and ``Refused`` for options that do not go together.
     """
+    if args.fork is None and any((args.content, args.model, args.instruction)):
+        raise Refused("--content, --model and --instruction go with --fork N")
+    if sum((args.fork is not None, args.compare is not None, args.prompt)) > 1:
+        raise Refused("--fork, --compare and --prompt each stand alone")
+    if args.fork is not None:
+        return run_async(_fork(args, settings))
+    if args.compare is not None:
+        return run_async(_compare(args, settings))
     if args.prompt != (args.step is not None):
         raise Refused("--step N and --prompt go together: they show what step N asked its model")
     return run_async(_prompt(args, settings) if args.prompt else _task(args, settings))
@@ -146,6 +157,59 @@ async def _task(args: argparse.Namespace, settings: Settings) -> int:
     style = style_for(out, settings)
     out.write("\n".join([*_details(task, style), "", *_messages(transcript, style)]) + "\n")
     return 0
+
+
+async def _fork(args: argparse.Namespace, settings: Settings) -> int:
+    out, _ = streams()
+    async with agent_for(args, settings) as agent:
+        others = {"instruction": args.instruction, "model": args.model}
+        begun = await agent.management.fork(args.id, args.fork, args.content, **others)
+    if args.json:
+        out.write(json.dumps(begun.model_dump(mode="json"), ensure_ascii=False) + "\n")
+        return 0
+    out.write(f"{begun.task_id} in session {begun.session_id} goes on from step {args.fork} of {args.id}\n")
+    for call in begun.effects:
+        out.write(harmless(f"not repeated: {call.tool} ({call.effect}), {call.tool_call_id}") + "\n")
+    return 0
+
+
+async def _compare(args: argparse.Namespace, settings: Settings) -> int:
+    out, _ = streams()
+    async with agent_for(args, settings) as agent:
+        found = await agent.inspection.compare(args.id, args.compare)
+    if args.json:
+        out.write(json.dumps(found.model_dump(mode="json", exclude_none=True), ensure_ascii=False) + "\n")
+        return 0
+    out.write("\n".join(_compared(found, style_for(out, settings))) + "\n")
+    return 0
+
+
+def _compared(found: TaskComparison, style: Style) -> list[str]:
+    """Where two tasks part, in a line, and the steps as a table."""
+    if found.parts_at is None:
+        told = f"both tasks have the same {found.same_steps} steps"
+    else:
+        told = f"the tasks part at step {found.parts_at}: {', '.join(found.differs)}"
+    rows = [
+        (
+            str(each.step),
+            "same" if not each.differs else ", ".join(each.differs),
+            _step_side(each.a),
+            _step_side(each.b),
+        )
+        for each in found.steps
+    ]
+    lines = [told + ("; further steps were not compared" if found.more else "")]
+    for task, used in ((found.a, found.usage_a), (found.b, found.usage_b)):
+        cost = f", {used.usd:.4f} USD" if used.usd else ""
+        lines.append(f"from there on {task.task_id}: {used.input_tokens} in, {used.output_tokens} out{cost}")
+    return [*lines, table(_COMPARED, fitted(_COMPARED, rows), style)] if rows else lines
+
+
+def _step_side(side: StepSide | None) -> str:
+    if side is None:
+        return "-"
+    return one_line(harmless(f"{side.model}: {', '.join(side.calls) or side.finish_reason}"), _MOST_OF_WHY)
 
 
 async def _prompt(args: argparse.Namespace, settings: Settings) -> int:

@@ -7,7 +7,9 @@ from urllib.parse import quote
 from pydantic_core import from_json
 
 from pentad.client.gateway import Rest
+from pentad.contracts.comparisons import TaskComparison
 from pentad.contracts.envelope import Contract
+from pentad.contracts.events import PastEffect
 from pentad.contracts.graphs import GraphSpec
 from pentad.contracts.memories import (
     FoundMemory,
@@ -38,6 +40,17 @@ class Transcript(Contract):
 
     task_id: str
     messages: list[dict[str, Any]]
+
+
+class Fork(Contract):
+    """A fork that has begun."""
+
+    task_id: str
+    session_id: str
+    message_id: str
+    effects: list[PastEffect]
+    """Calls of the other task after the step whose effects may have happened. The fork does not repeat them by
+    itself."""
 
 
 class Inspection:
@@ -92,6 +105,10 @@ class Inspection:
         """Return the request of a step to its model, rebuilt and proved by its digest. Raises ``NotFound``."""
         found = await self._rest.call("GET", path_of("tasks", task_id, "steps", str(step), "prompt"))
         return StepPrompt.model_validate(found)
+
+    async def compare(self, a: str, b: str) -> TaskComparison:
+        """Compare two tasks step by step: where they part, what differs, what each cost. Raises ``NotFound``."""
+        return TaskComparison.model_validate(await self._rest.call("GET", path_of("tasks", a, "compare", b)))
 
     async def value(self, task_id: str, ref: str) -> str:
         """Return the whole value of a ``ref`` of a ``tool_result``, as the model is told it. Raises ``NotFound``."""
@@ -284,6 +301,26 @@ class Management:
         Raises ``NotFound``, and ``Conflict`` when it cannot be moved so.
         """
         await self._rest.call("POST", path_of("tasks", task_id, "move"), body={"message_id": message_id, "to": to})
+
+    async def fork(
+        self,
+        task_id: str,
+        step: int,
+        content: str | None = None,
+        *,
+        instruction: str | None = None,
+        model: str | None = None,
+        message_id: str | None = None,
+    ) -> Fork:
+        """Begin a new task in a session of its own that shares the past of a task up to a step, 0 for none.
+
+        ``content``: a new message with which it goes on; without one it goes on by itself. ``instruction``, ``model``:
+        others from there on. ``message_id``: with one of your own, it begins once however often you ask. Raises
+        ``NotFound``, and ``Conflict`` when it cannot be forked there.
+        """
+        asked = {"step": step, "content": content, "instruction": instruction, "model": model, "message_id": message_id}
+        body = {name: value for name, value in asked.items() if value is not None}
+        return Fork.model_validate(await self._rest.call("POST", path_of("tasks", task_id, "fork"), body=body))
 
     async def register_model(self, model_id: str, **fields: Any) -> dict[str, Any]:
         """Register a chat or embedding model, or replace the registered one with this id; says how it stands now.

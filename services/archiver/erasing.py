@@ -4,7 +4,7 @@ A task is ended first, then removed from Redis, from the memory, and at last its
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from time import monotonic
 from typing import assert_never
 
@@ -12,6 +12,7 @@ from pydantic_core import to_json
 
 from pentad.contracts.commands import EraseCommand
 from pentad.contracts.ids import ANY_SHARD, encoded_id, shard_in
+from pentad.contracts.records import ForkOrigin
 from pentad.contracts.streams import ERASE, INBOUND, queues_of, split_key
 from pentad.services.archiver.domain import share_of
 from pentad.services.archiver.erased_memory import ErasedMemory
@@ -149,6 +150,11 @@ class TaskEraser:
         return bool(gone)
 
 
+def _from(names: Collection[str]) -> Callable[[ForkOrigin], bool]:
+    """Return the rule that wants the forks of these tasks."""
+    return lambda origin: origin.task_id in names
+
+
 _ERASURES_PER_SHARD = 2
 """Erasures that run at once for each shard; after one, another tenant has its turn, where one waits."""
 
@@ -193,8 +199,23 @@ class Erasing:
         await self._tasks.end(task)  # from now on it starts no more tasks
         for started in reversed(await self._started(keys)):
             await self._tasks.erase(command.tenant_id, [started])
+        await self._forks_of(command.tenant_id, lambda origin: origin.task_id == command.name)
         await self._tasks.erase(command.tenant_id, [task])
         await self._clean(command, [shard], mark.at)
+
+    async def _forks_of(self, tenant: str, of: Callable[[ForkOrigin], bool]) -> None:
+        """Erase the forks whose origin is wanted, with theirs: each has words of what is erased."""
+        found = await self._kept.forks(tenant, self._shards, of)
+        while found:
+            names = {fork.keys.task for fork in found}
+            for fork in found:
+                await self._tasks.end(fork)  # from now on it starts no more tasks
+                for started in reversed(await self._started(fork.keys)):
+                    await self._tasks.erase(tenant, [started])
+            forks_of_these = await self._kept.forks(tenant, self._shards, _from(names))
+            await self._tasks.erase(tenant, found)
+            await self._unlist_empty_sessions(tenant, found)
+            found = forks_of_these
 
     async def _started(self, keys: TaskKeys) -> list[KeptTask]:
         """Return the tasks that a task has started, and those that these have, each before its own."""
@@ -223,6 +244,7 @@ class Erasing:
 
         while await self._found(command, [shard], "session_id", goes):
             pass  # a task that was being moved to has begun meanwhile
+        await self._forks_of(command.tenant_id, lambda origin: origin.session_id == keys.session)
         await remove_events(self._store, keys, (), until)
         await self._memory.forget_session(command.tenant_id, command.name, until)
         await self._clean(command, [shard], until)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from pentad.contracts.ids import ANY_SHARD, milliseconds, shard_in
-from pentad.contracts.records import TaskRecord
+from pentad.contracts.records import ForkOrigin, TaskRecord
 from pentad.shared.actors.headers import pairs, read_integer, read_session, read_text
 from pentad.shared.actors.transcript import shown
 from pentad.shared.errors import DamagedError
@@ -39,6 +39,8 @@ class KeptTask:
     """Time of its beginning, in ms; 0 where that is not known any more."""
     messages: Sequence[dict[str, Any]]
     """The transcript as a record has it."""
+    fork: ForkOrigin | None = None
+    """Origin of a task that is a fork of another."""
     damaged: bool = False
     """Whether its record is unreadable: then only its name is known."""
 
@@ -46,6 +48,8 @@ class KeptTask:
 _HEADER_KEY_PARTS = 2
 """Parts of a header's key: tenant and task. Other keys of a task have more parts."""
 Wanted = Callable[[KeptTask], bool]
+_FORK_WORDS = '"forked_from":{'
+"""Words in the record of every fork."""
 
 
 class KeptTasks:
@@ -83,6 +87,23 @@ class KeptTasks:
             records = await self._records.naming(tenant, names[begin : begin + _RECORDS_PER_READ], words)
             kept = [_of_record(tenant, name, record) for name, record in records.items()]
             yield [task for task in kept if task is not None and task.keys.shard in shards and _is_wanted(task, wanted)]
+
+    async def forks(self, tenant: str, shards: Sequence[int], of: Callable[[ForkOrigin], bool]) -> list[KeptTask]:
+        """Return a tenant's forks whose origin is wanted, from Redis and from records."""
+        found: dict[TaskKeys, KeptTask] = {}
+        for shard in shards:
+            async for piece in self._headers(tenant, shard):
+                for keys in piece:
+                    origin = _origin(await self._store.call("HGET", keys.header, "fork"))
+                    if origin is not None and of(origin) and (task := await self.read(keys)) is not None:
+                        found[keys] = task
+        names = await self._records.names(tenant)
+        for begin in range(0, len(names), _RECORDS_PER_READ):
+            records = await self._records.naming(tenant, names[begin : begin + _RECORDS_PER_READ], _FORK_WORDS)
+            kept = [_of_record(tenant, name, record) for name, record in records.items()]
+            forks = [task for task in kept if task is not None and task.fork is not None and of(task.fork)]
+            found |= {task.keys: task for task in forks if task.keys not in found}
+        return [task for task in found.values() if task.keys.shard in shards]
 
     async def _wanted(
         self, piece: Sequence[TaskKeys], wanted: Wanted, session: str | None
@@ -151,9 +172,16 @@ def _in_redis(keys: TaskKeys, header: dict[str, bytes], lines: Sequence[bytes]) 
         created = read_integer(header.get("created", b"0"))
     except ValueError:
         created = 0
-    return KeptTask(
-        keys, session, user, created, [message for line in lines if (message := _message(line)) is not None]
-    )
+    said = [message for line in lines if (message := _message(line)) is not None]
+    return KeptTask(keys, session, user, created, said, _origin(header.get("fork")))
+
+
+def _origin(raw: bytes | None) -> ForkOrigin | None:
+    """Return the origin of a fork as its header has it; None for another task, and for one that cannot be read."""
+    try:
+        return ForkOrigin.model_validate_json(raw) if raw else None
+    except ValueError:
+        return None
 
 
 def _message(line: bytes) -> dict[str, Any]:
@@ -174,7 +202,8 @@ def _of_record(tenant: str, name: str, record: TaskRecord | None) -> KeptTask | 
 
 def _recorded(keys: TaskKeys, record: TaskRecord) -> KeptTask:
     task = record.task
-    return KeptTask(keys, task.session_id, task.user_id or "", milliseconds(task.created_at), record.messages)
+    created = milliseconds(task.created_at)
+    return KeptTask(keys, task.session_id, task.user_id or "", created, record.messages, task.forked_from)
 
 
 def _damaged(keys: TaskKeys) -> KeptTask:

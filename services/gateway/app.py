@@ -40,9 +40,12 @@ from pentad.services.gateway.operator.runnables import (
     graph_registry,
     instruction_registry,
 )
+from pentad.services.gateway.tasks.comparisons import Comparisons
 from pentad.services.gateway.tasks.control import Control
 from pentad.services.gateway.tasks.direct_calls import DirectCalls
 from pentad.services.gateway.tasks.eval_cases import EvalCases
+from pentad.services.gateway.tasks.fork_routes import ForkRoutes
+from pentad.services.gateway.tasks.forks import Forks
 from pentad.services.gateway.tasks.message_intake import LossWatch, MessageIntake
 from pentad.services.gateway.tasks.message_moves import MessageMoves
 from pentad.services.gateway.tasks.message_routes import MessageRoutes
@@ -85,7 +88,7 @@ _EMBED_S = 30.0
 """Seconds that a client waits for vectors of its own texts at most."""
 _START_QUIETLY_S = 1.0
 ROUTE_GROUPS: tuple[type, ...] = (
-    *(MessageRoutes, SessionRoutes, TokenRoutes, TaskRoutes, ToolRoutes),
+    *(MessageRoutes, SessionRoutes, TokenRoutes, TaskRoutes, ForkRoutes, ToolRoutes),
     *(MemoryRoutes, ForgettingRoutes, UpkeepRoutes, KnowledgeRoutes, ErasureRoutes),
     *(ModelRoutes, CompletionRoutes, InstructionRoutes, GraphRoutes, RunRoutes, DeadLetterRoutes, DocumentRoutes),
 )
@@ -133,7 +136,8 @@ class GatewayService:
         self._inbox, self._streams = inbox, TurnStreams(store, self._relay, queries)
         self._intake = MessageIntake(inbox, self._watch, settings.pentad_tenant_share)
         self._cases = None if settings.pentad_eval_cases is None else EvalCases(settings.pentad_eval_cases, queries)
-        control = Control(Actors(store, f"gateway-{token_hex(6)}", settings.lease_ms), queries)
+        actors = Actors(store, f"gateway-{token_hex(6)}", settings.lease_ms)
+        control = Control(actors, queries)
         moves = MessageMoves(store, queries, self._cases)
         self._access = Access(settings.api_keys, settings.admin_key, settings.pentad_cors_origins)
         self._websockets = WebSockets(
@@ -141,13 +145,16 @@ class GatewayService:
         )
         turns = TurnFollower(self._streams, self._intake, queries)
         tasks = TaskList(store, queries, TasksByTime(store, records, shards, settings.session_ttl_s))
+        memory_routes = self._memory_routes(queries, records)
+        forks = Forks(store, queries, actors, self._book, self._models, self._erasures.task, settings)
         return (
             MessageRoutes(self._intake, turns, shards),
             SessionRoutes(queries, self._streams, shards),
             TokenRoutes(self._access),
             TaskRoutes(queries, tasks, control, moves, shards),
+            ForkRoutes(forks, Comparisons(queries)),
             ToolRoutes(queries, DirectCalls(store, queries, self._intake, turns)),
-            *self._memory_routes(queries, records),
+            *memory_routes,
             *self._operator_routes(queries, turns),
         )
 
@@ -161,12 +168,13 @@ class GatewayService:
         undo = ForgettingUndo(store, records, vectors, edits, shards)
         turns = MemoryTurns(settings.pentad_memory_calls)
         episodes = Episodes(store, records, shards)
+        self._erasures = Erasures(store, queries, self._memories, shards)
         return (
             MemoryRoutes(self._memories, LiveMemory(store, queries), self._knowledge, episodes, turns, shards),
             ForgettingRoutes(Forgetting(store, vectors, graph, shards), undo, turns),
             UpkeepRoutes(Reindexing(store, vectors, embedder, shards), MemoryRebuilds(store)),
             KnowledgeRoutes(self._knowledge, edits, turns),
-            ErasureRoutes(Erasures(store, queries, self._memories, shards), shards),
+            ErasureRoutes(self._erasures, shards),
         )
 
     def _operator_routes(self, queries: Queries, turns: TurnFollower) -> tuple[object, ...]:

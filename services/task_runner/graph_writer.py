@@ -175,6 +175,8 @@ def start_child(
     commit.set(keys.header, instruction=child.runs.name, time_zone=task.time_zone, turn_at=writer.turn.at)
     commit.set(keys.header, parent=writer.keys.task, parent_call=call, branch=child.name, depth=task.depth + 1)
     commit.set(keys.header, unanswered=1, deadline=task.deadline, **_turn_fields(writer, at_once))
+    if task.as_of:
+        commit.set(keys.header, as_of=task.as_of)
     if isinstance(child.runs, GraphSpec):
         begin = NodeEntry(kind="begin", node=child.entry, at_ms=writer.clock(), state=dict(child.state) or None)
         entries.append(entry(_line_of(begin), TranscriptMeta(at=writer.at)))

@@ -87,6 +87,7 @@ def _queue(writer: StepWriter, call: str, spec: ToolSpec, args: dict[str, Any], 
         timeout=spec.timeout,
         user_id=writer.turn.speaker or None,
         metadata=dict(writer.turn.metadata) or None,
+        as_of=writer.task.as_of or None,
     )
     writer.commit.set(writer.keys.calls, **{call: "open 0"})
     writer.commit.queue(TOOL_CALLS, TOOL_CALLS.key(writer.keys.shard, queue=spec.queue), command)

@@ -210,6 +210,7 @@ class ToolHandler(Handler):
             task_id=command.task_id or "",
             deadline=datetime.fromisoformat(command.deadline) if command.deadline else None,
             metadata=command.metadata or {},
+            as_of=datetime.fromisoformat(command.as_of) if command.as_of else None,
         )
         invocation = ToolInvocation(command.tool, command.args, timeout, context)
         return await source.run(invocation, self._progress(command), alone=attempt > 1)

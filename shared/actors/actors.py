@@ -235,10 +235,11 @@ class Actors:
         limits = f"{self._active[0]} {self._active[1]}"
         return f"pending {limits}" if status == "pending" else limits
 
-    async def commit_untaken(self, commit: Commit, version: str, on: int) -> Outcome:
+    async def commit_untaken(self, commit: Commit, version: str, on: int | None = None) -> Outcome:
         """A commit to an actor that nobody has taken, because it had nothing to do; ``lost`` when that is over.
 
-        ``on``: over this connection or not at all. Raises ``OutageError``; then it may have been committed.
+        ``on``: over this connection or not at all; None: over any. Raises ``OutageError``; then it may have been
+        committed.
         """
         args = commit.arguments("", version, "", (0, 0), commit.actor.group)
         reply = await self.store.run("commit", commit.keys, args, on=on)

@@ -299,6 +299,12 @@ class Commit:
         marks = self._k(session.erased, "h"), self._k(of_user, "h")
         self.operations += ("begin", self._k(task.header, "h"), index, task.task, *marks)
 
+    def list_session(self, session: SessionKeys, ttl_s: int) -> None:
+        """Enter a session into the list of its tenant's sessions that no message has entered it into."""
+        index = session_index(session.shard, session.tenant)
+        self.operations += ("list", self._k(index, "z"), session.name)
+        self.expire(index, ttl_s)
+
     def expire(self, key: str, seconds: int) -> None:
         """Give a key its time to live."""
         self.operations += ("expire", self._k(key), seconds)

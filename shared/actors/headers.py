@@ -11,7 +11,7 @@ from pydantic_core import from_json
 from pentad.contracts.envelope import Budget
 from pentad.contracts.events import EndStatus, TaskStatus, TaskUsage
 from pentad.contracts.ids import LAST_MS, decoded_id, rfc3339
-from pentad.contracts.records import Task
+from pentad.contracts.records import ForkOrigin, Task
 from pentad.contracts.turns import ASKED
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
@@ -167,6 +167,12 @@ class TaskHeader:
     """Key of the parent's node, of its branch or its item's node, for which the task was started."""
     depth: int = 0
     """Number of tasks above this one."""
+    fork: ForkOrigin | None = None
+    """Origin of a task that is a fork of another."""
+    as_of: str = ""
+    """Time as of which tools of a fork, and of the tasks that it starts, find the memory: RFC 3339; '' for now."""
+    fork_request: str = ""
+    """Digest of the request that has made the fork: another one under its id is refused."""
     place: str = ""
     """Place of the task among active tasks. ``a``: it may be active. ``s``: it waits in its session's queue. ``t``: it
     waits in its tenant's queue. '': it has ended, waits for a person, or was never handled."""
@@ -222,6 +228,7 @@ class TaskHeader:
             completed_at=rfc3339(self.ended_at) if self.ended and self.ended_at else None,
             parent_task_id=self.parent or None,
             node=(self.node or None) if not self.ended else None,
+            forked_from=self.fork,
             last_user_message_at=rfc3339(self.said_at) if self.said_at else None,
         )
 
@@ -239,7 +246,7 @@ _STATUSES = frozenset(get_args(TaskStatus))
 _TARGETS = get_args(Target)
 _TEXTS = (
     "status user speaker goal instruction instruction_version correlation traceparent digest tools reason "
-    "detail paused place time_zone graph entry until node parent parent_call branch"
+    "detail paused place time_zone graph entry until node parent parent_call branch as_of fork_request"
 )
 
 
@@ -329,6 +336,8 @@ def _task_header(found: dict[str, Any], raw: dict[str, bytes]) -> TaskHeader:
     found["session"] = read_session(raw.get("session", b""))
     if raw.get("budget"):
         found["budget"] = Budget.model_validate_json(raw["budget"])
+    if raw.get("fork"):
+        found["fork"] = ForkOrigin.model_validate_json(raw["fork"])
     if raw.get("metadata"):
         found["metadata"] = _METADATA.validate_json(raw["metadata"])
     if raw.get("variables"):

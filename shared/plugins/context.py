@@ -31,6 +31,8 @@ class ToolContext:
     metadata: Mapping[str, str] = field(default_factory=dict)
     """The metadata of the user's message whose turn the call belongs to: texts that the product itself sets."""
     report: Report = field(default=_ignore, repr=False, compare=False)
+    as_of: datetime | None = None
+    """The time as of which the task sees the memory, because it is a fork of another; None for all other tasks."""
 
     def progress(self, message: str, fraction: float | None = None) -> Awaitable[None]:
         """Tell the clients how far the call is. ``fraction`` is from 0 to 1; progress is not durable and may be

@@ -62,7 +62,7 @@ def passages_of(messages: Sequence[Mapping[str, Any]], begin: int = 0) -> Iterat
     step, holder = 0, None
     for position, message in enumerate(messages):
         step = message.get("step") or step
-        if position in gone or message.get("origin") or "role" not in message:
+        if position in gone or message.get("origin") or message.get("forked") or "role" not in message:
             continue
         if message["role"] == "user":
             holder = holder_of(message)

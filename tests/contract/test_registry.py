@@ -29,7 +29,7 @@ EVENT_FIELDS = {
     "message_routed": "message_id decision stage confidence reason candidates scores metadata",
     "control_result": "message_id action content",
     "message_moved": "message_id from_task_id to_task_id emptied effects later_steps",
-    "task_start": "goal metadata",
+    "task_start": "goal metadata forked_from",
     "thinking": "step attempt offset content",
     "content": "step attempt offset content",
     "message": "step attempt content finish_reason model model_id ref",
@@ -55,7 +55,7 @@ INBOUND_FIELDS = (
 )
 TASK_FIELDS = (
     "task_id session_id user_id status goal instruction created_at updated_at steps usage waiting_for archived_at "
-    "reason detail completed_at last_user_message_at waiting_for_tools parent_task_id node"
+    "reason detail completed_at last_user_message_at waiting_for_tools parent_task_id node forked_from"
 )
 STATES = "pending active waiting stale completed failed cancelled"
 WORK = [stream for stream in STREAMS.values() if stream.retention == "consumed"]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pydantic.json_schema import models_json_schema
 
 from pentad.contracts.commands import InboundMessage, ModelCompletion
+from pentad.contracts.comparisons import TaskComparison
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.graphs import GraphSpec
 from pentad.contracts.ids import EXTERNAL_ID_RULE, ID_PATTERN, MAX_EXTERNAL_ID
@@ -49,7 +50,7 @@ _HEALTH_PATHS: dict[str, Json] = {
 
 
 def _schemas() -> Json:
-    tasks = Task, UnreadableTask, StepPrompt, InstructionRun, ToolRun, TaskStep, TaskPath
+    tasks = Task, UnreadableTask, StepPrompt, InstructionRun, ToolRun, TaskStep, TaskPath, TaskComparison
     memory = RecalledMemories, OpenedAnchor, MemoryStats, MemoryRebuild, KeptEpisode
     known = KnownNode, KnownEdge, Neighbourhood
     tokens = TokenRequest, AccessToken

@@ -82,7 +82,7 @@ def is_repeat(request: MoveRequest, source: str, found: Whereabouts) -> bool:
 def in_transcript(newest_first: Iterable[Mapping[str, Any]], message_id: str) -> Whereabouts | None:
     """Return the place of a message by a transcript; None if it is not there. The newest entry counts."""
     for line in newest_first:
-        if line.get("message_id") != message_id or line.get("origin"):
+        if line.get("message_id") != message_id or line.get("origin") or line.get("forked"):
             continue
         if line.get("role") == EXCLUSION:
             return Whereabouts(moved_to=(str(line.get("to")), str(line.get("to_task_id"))))

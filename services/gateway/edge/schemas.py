@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from pentad.contracts.commands import MAX_CONTENT
+
 Json = dict[str, Any]
 
 _EXTERNAL = ("session", "user", "call")
@@ -88,5 +90,17 @@ TURN = object_of(
     events={"type": "array", "items": ANY_OBJECT},
 )
 MOVE = object_of(message_id=ref("ExternalId"), to={"type": "string", "description": "a task's id, or `new`"})
+FORK: Json = {
+    "type": "object",
+    "required": ["step"],
+    "additionalProperties": False,
+    "properties": {
+        "step": {"type": "integer", "minimum": 0, "description": "the last step that the fork shares; 0 for none"},
+        "content": {"type": "string", "minLength": 1, "maxLength": MAX_CONTENT, "description": "a new message"},
+        "instruction": {**ref("Id"), "description": "another one from here on"},
+        "model": {**ref("Id"), "description": "another one from here on"},
+        "message_id": ref("ExternalId"),
+    },
+}
 TURN_LEFT = object_of(role={"enum": ["user", "assistant"]}, content=TEXT, task_id=ref("Id"), at=TEXT)
 SESSION = object_of(session_id=ref("ExternalId"), updated_at=TEXT, last=TEXT)

@@ -42,8 +42,11 @@ class MemoryReader:
         self._transcripts = transcripts
 
     async def search(self, context: ToolContext, query: str, limit: int, as_of: int | None = None) -> str:
-        """A quotation of what was said in other tasks. ``as_of``: of what had been said and was true then."""
+        """A quotation of what was said in other tasks. ``as_of``: of what had been said and was true then; a fork sees
+        nothing later than the step with which it begins."""
         owner, now_ms = _speaker(context), await self._store.clock()
+        if (bound := _bound(context)) is not None:
+            as_of = bound if as_of is None else min(as_of, bound)
         shard = shard_of(context.tenant_id, context.session_id, self._shards)
         requester = Requester(shard, context.tenant_id, context.session_id, context.task_id, cause=context.tool_call_id)
         asked = MemoryQuestion(owner, query, 2 * limit, now_ms, as_of=as_of)
@@ -59,15 +62,27 @@ class MemoryReader:
         if messages is None:
             raise anchors.BadAnchorError(_NOT_THERE)
         opened = await asyncio.to_thread(expanded, owner.tenant, place, messages, window)
-        if not owner.sees(opened.focus.holder):
+        bound = _bound(context)
+        if not owner.sees(opened.focus.holder) or not _was_said(opened.focus, bound):
             raise anchors.BadAnchorError(_NOT_THERE)
-        segments = [each for each in (*opened.before, opened.focus, *opened.after) if owner.sees(each.holder)]
+        around = (*opened.before, opened.focus, *opened.after)
+        segments = [each for each in around if owner.sees(each.holder) and _was_said(each, bound)]
         return quotation([_line(number, each, opened.focus) for number, each in enumerate(segments, start=1)])
 
 
 def _speaker(context: ToolContext) -> Owner:
     """Who reads: the user who speaks, in his session. What was said in it without a user belongs to it."""
     return Owner(context.tenant_id, context.user_id, context.session_id or None)
+
+
+def _bound(context: ToolContext) -> int | None:
+    """Return the time, in ms, after which nothing is seen: that of the step with which a fork begins."""
+    return None if context.as_of is None else milliseconds(context.as_of.isoformat())
+
+
+def _was_said(segment: Segment, bound: int | None) -> bool:
+    """Return whether a segment was said by then, as far as its time is known."""
+    return bound is None or not segment.anchor.at or milliseconds(segment.anchor.at) <= bound
 
 
 def _line(number: int, segment: Segment, focus: Segment) -> str:

@@ -104,11 +104,13 @@ def context_frame(context: ToolContext) -> list[Any]:
         context.task_id,
         deadline,
         dict(context.metadata),
+        context.as_of.isoformat() if context.as_of else None,
     ]
 
 
 def context_from(frame: list[Any], report: Report) -> ToolContext:
     """The context that ``context_frame`` was made of, reporting to ``report``."""
-    call, key, attempt, tenant, user, session, task, deadline, metadata = frame
+    call, key, attempt, tenant, user, session, task, deadline, metadata, then = frame
     moment = datetime.fromisoformat(deadline) if deadline else None
-    return ToolContext(call, key, attempt, tenant, user, session, task, moment, metadata, report)
+    as_of = datetime.fromisoformat(then) if then else None
+    return ToolContext(call, key, attempt, tenant, user, session, task, moment, metadata, report, as_of)

@@ -38,6 +38,7 @@
 --   untimer k n member ...
 --   begin header index member erased erased-user
 --                            a task begins, by the server's time and later than what was erased: entered into the index by it
+--   list k name              a session is listed, by the server's time
 --   ring k name              the session has news
 --   expire k seconds         a time to live
 --   rewake                   wake again even though no newer mail came
@@ -194,6 +195,9 @@ while i <= #ARGV do
     local begun = math.max(t, erased_at(k(4)) + 1, erased_at(k(5)) + 1)
     call('HSET', k(1), 'created', begun)
     call('ZADD', k(2), begun, ARGV[i + 3])
+  elseif op == 'list' then
+    words = 3
+    call('ZADD', k(1), t, ARGV[i + 2])
   elseif op == 'ring' then
     words = 3
     ring(k(1), ARGV[i + 2])

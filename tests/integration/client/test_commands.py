@@ -18,7 +18,23 @@ from tests.support.waiting import in_time
 
 Command = Callable[[argparse.Namespace, Settings], int]
 DEFAULTS: dict[str, Any] = dict.fromkeys(
-    ("url", "session", "user", "task", "instruction", "status", "since", "until", "limit", "id", "timeout", "step"),
+    (
+        *(
+            "url",
+            "session",
+            "user",
+            "task",
+            "instruction",
+            "status",
+            "since",
+            "until",
+            "limit",
+            "id",
+            "timeout",
+            "step",
+        ),
+        *("fork", "compare", "content", "model"),
+    ),
     None,
 )
 

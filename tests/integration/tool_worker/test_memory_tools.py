@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +46,11 @@ class Worker:
             )
         )
 
+    as_of: datetime | None = None
+    """The time as of which the calling task sees the memory."""
+
     async def call(self, tool: str, user: str | None = None, tenant: str = "acme", **args: Any) -> ToolOutcome:
-        context = ToolContext("call-0-1", "call-0-1", 1, tenant, user, "s1", "task-0-9")
+        context = ToolContext("call-0-1", "call-0-1", 1, tenant, user, "s1", "task-0-9", as_of=self.as_of)
         return await self._tools.run(ToolInvocation(tool, args, 5.0, context), lambda _text, _share: None)
 
     async def found(self, query: str, **more: Any) -> list[str]:
@@ -100,6 +104,17 @@ async def test_a_search_finds_what_the_tasks_user_may_see(worker: Worker) -> Non
 async def test_as_of_another_time_it_finds_what_had_been_said(worker: Worker) -> None:
     assert CAT in await worker.found("what is my cat called?", as_of=AT)
     assert await worker.found("what is my cat called?", as_of="2001-01-01T00:00:00Z") == []
+
+
+async def test_a_fork_finds_and_opens_nothing_that_was_said_after_its_step(worker: Worker) -> None:
+    anchor, at = await worker.anchor("what is my cat called?"), datetime.fromisoformat(AT)
+    worker.as_of = at
+    assert CAT in await worker.found("what is my cat called?")
+    assert CAT in (await worker.call("memory_expand", anchor=anchor)).text
+    worker.as_of = at - timedelta(milliseconds=1)
+    assert await worker.found("what is my cat called?") == []
+    assert await worker.found("what is my cat called?", as_of="2040-01-01T00:00:00Z") == [], "no argument widens it"
+    assert (await worker.call("memory_expand", anchor=anchor)).kind == "error"
 
 
 async def test_no_argument_makes_it_anothers(worker: Worker) -> None:

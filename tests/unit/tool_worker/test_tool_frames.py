@@ -29,7 +29,7 @@ def test_what_is_not_json_is_refused() -> None:
 def test_a_context_travels(deadline: datetime | None) -> None:
     def report(message: str, fraction: float | None) -> None: ...
 
-    context = ToolContext("call", "key", 3, "acme", "ann", "s1", "task", deadline, {"ward": "3b"}, report)
+    context = ToolContext("call", "key", 3, "acme", "ann", "s1", "task", deadline, {"ward": "3b"}, report, deadline)
     assert context_from(context_frame(context), report) == context
 
 
