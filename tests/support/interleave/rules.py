@@ -44,6 +44,17 @@ _RULES = (
         "cancel",
         seeds=0,
     ),
+    Rule(
+        "started_tasks_report_their_end",
+        (Edit("commit", "if status_of(k(1)) ~= 'none' then", "if false then"),),
+        "graphs",
+    ),
+    Rule(
+        "started_tasks_need_no_place",
+        (Edit("take", "and (parent or '') == '' and going_on then", "and going_on then"),),
+        "graphs",
+        seeds=0,
+    ),
     Rule("next_wake_up", (Edit("commit", "if rewake or newer_message or newer then", "if false then"),)),
     Rule(
         "rewake",
