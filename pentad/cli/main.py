@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from pentad.contracts.commands import MAX_CONTENT
+from pentad.contracts.graph_nodes import MAX_FIRST_STATE
 from pentad.contracts.ids import EXTERNAL_ID_RULE, ID_RULE, is_external_id, is_identifier
 from pentad.contracts.plain_json import read_json
 from pentad.contracts.records import SHOWN_STATUSES

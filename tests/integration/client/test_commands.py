@@ -18,14 +18,36 @@ from tests.support.waiting import in_time
 
 Command = Callable[[argparse.Namespace, Settings], int]
 DEFAULTS: dict[str, Any] = dict.fromkeys(
-    ("url", "session", "user", "task", "instruction", "status", "since", "until", "limit", "id", "timeout", "step"),
+    (
+        "url",
+        "session",
+        "user",
+        "task",
+        "instruction",
+        "status",
+        "since",
+        "until",
+        "limit",
+        "id",
+        "timeout",
+        "step",
+        "state",
+    ),
     None,
 )
 
 
 async def command(run: Command, gateway: FakeGateway | None, **given: Any) -> int:
     """Run a command as the command line would, in a thread with a loop of its own."""
-    options = {"json": False, "debug": False, "prompt": False, "watch": False, "limit": 100}
+    options = {
+        "json": False,
+        "debug": False,
+        "prompt": False,
+        "path": False,
+        "mermaid": False,
+        "watch": False,
+        "limit": 100,
+    }
     args = argparse.Namespace(**(DEFAULTS | options | given))
     settings = Settings(pentad_url=gateway.url) if gateway else Settings()
     async with in_time():
