@@ -343,7 +343,7 @@ def _state(value: str) -> dict[str, Any]:
 def _json_object(value: str, what: str, name: str) -> dict[str, Any]:
     try:
         found = read_json(value)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:  # TypeError: half a character
         raise argparse.ArgumentTypeError(f"{what} no JSON: {error}") from None
     if not isinstance(found, dict):
         raise argparse.ArgumentTypeError(f'{what} no JSON object: write {{"{name}": VALUE}}')

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pentad.cli.render import Style, harmless, lasting, one_line, plural, width
+from pentad.cli.render import Style, lasting, one_line, plural, width
 from pentad.client.inspection import Inspection
 from pentad.contracts.graphs import MAX_DEPTH
 from pentad.contracts.paths import NodeVisit, StartedTask, TaskPath
@@ -53,7 +53,7 @@ def tree_lines(tree: PathTree, style: Style) -> list[str]:
     """Return the lines that show a path: what the run is, its nodes, and below them the tasks that they started."""
     root = tree.root
     took = f" in {lasting(root.duration_ms)}" if root.duration_ms is not None else ""
-    lines = [style.bold(f"graph {root.graph}") + f": {root.status}, {plural(root.iterations, 'node')}{took}"]
+    lines = [style.bold(f"graph {_name(root.graph)}") + f": {root.status}, {plural(root.iterations, 'node')}{took}"]
     lines += _visits(tree, root.path, _STEP, style, 0)
     if len(lines) > MAX_LINES:
         lines = [*lines[:MAX_LINES], style.dim(f"… and {len(lines) - MAX_LINES} lines more: --json has all of a task")]
@@ -85,8 +85,12 @@ def _visit(visit: NodeVisit, indent: str, style: Style) -> str:
 
 
 def _task(task: StartedTask, indent: str, style: Style) -> str:
-    head = f"{indent}{_SIGNS[task.outcome]} {harmless(task.name)} [{task.index}] {task.task_id}{_times(task)}"
+    head = f"{indent}{_SIGNS[task.outcome]} {_name(task.name)} [{task.index}] {task.task_id}{_times(task)}"
     return _with_error(head, task.error, task.outcome, style)
+
+
+def _name(text: str) -> str:
+    return one_line(text, width())
 
 
 def _times(part: NodeVisit | StartedTask) -> str:

@@ -86,6 +86,8 @@ class GraphExecution:
         self._cursor = begun_at
         """Place in the session's events up to which `result` has followed the run."""
         self._waits: RunWaits | None = None
+        self._given_up = False
+        """Whether the run is being cancelled: what it asks needs no answer any more."""
         self._completed = False
         """Whether ``on_complete`` was called."""
 
@@ -108,6 +110,7 @@ class GraphExecution:
     async def abort(self) -> None:
         """Cancel the run with all tasks that it has started. Raises ``Conflict`` after its end, and ``ClientError``."""
         await self._management.cancel_task(self.execution_id)
+        self._given_up = True
 
     async def get_tool_calls(self) -> list[RunCall]:
         """Return the tool calls of the run and of the tasks that it has started, in the order in which they were made.
@@ -193,6 +196,8 @@ class GraphExecution:
         return None
 
     async def _still_waits(self, task_id: str) -> bool:
+        if self._given_up:
+            return False
         try:
             return (await self._inspection.task(task_id)).status == "waiting"
         except NotFound:
