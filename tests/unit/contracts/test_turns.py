@@ -185,7 +185,7 @@ def test_tasks_that_a_turns_task_has_started_end_it_only_by_asking(events: list[
 
 def test_events_of_started_tasks_belong_to_the_turn_and_those_of_other_tasks_do_not() -> None:
     turn = TurnTracker(MINE).after(routed()).after(starts())
-    said = {"step": 1, "attempt": 1, "content": "x"}
+    said: dict[str, Any] = {"step": 1, "attempt": 1, "content": "x"}
     assert turn.concerns(below("message", **said))
     assert turn.concerns(below("message", DEEP, BRANCH, "m-0", **said))
     assert not turn.concerns(below("message", DEEP, "task-0-w", "m-0", **said))
