@@ -20,7 +20,7 @@ from pentad.client.task_changes import INTERVAL_S, Observed, Watching, alone, of
 from pentad.client.text import said_in
 from pentad.client.turns import About, Turn, identifier, message_of, new_session, run_to_its_end
 from pentad.contracts.commands import NEW_TASK
-from pentad.contracts.events import SessionEvent, TaskEnd, ToolCallEvent, ToolResultEvent
+from pentad.contracts.events import MessageEvent, SessionEvent, TaskEnd, ToolCallEvent, ToolResultEvent
 from pentad.contracts.records import ShownStatus
 from pentad.contracts.runs import InstructionRun
 from pentad.contracts.tokens import DEFAULT_TTL_S, AccessToken, Right
@@ -119,15 +119,18 @@ class Agent:
         if output is not None:
             about["output_schema"] = schema_of(output)
         turn = self.turn(text, **await self._placed(about))
-        answer, last_step = "", None
+        answer, asked, last_step = "", "", None
         async with aclosing(turn.__aiter__()) as received:
             async for one in received:
                 answer = said_in(one.event, turn.task_id) or answer
+                asked = one.event.content if isinstance(one.event, MessageEvent) else asked
                 if isinstance(one.event, TaskEnd) and one.event.task_id == turn.task_id:
                     last_step = one.event.steps
         end = turn.end or TurnEnd("error", "the turn did not end")
         if not end.ok or (output is not None and end.outcome != "completed"):
             raise TurnFailed(end)
+        if end.outcome == "waiting":
+            answer = asked or answer  # a task that the turn's has started may ask
         value = answer if output is None else instance_of(output, answer, is_json=True)
         if not trace:
             return value

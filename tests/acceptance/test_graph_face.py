@@ -156,6 +156,7 @@ async def run_by_name(agent: pentad.Agent) -> None:
     assert await agent.run("small", "go", state={"who": "a cat"}) == '"a cat" is ready'
     ran = await agent.execute("small", "go", state={"who": "a dog"})
     assert (ran.status, ran.content, ran.steps, ran.error) == ("completed", '"a dog" is ready', 1, None)
+    assert await agent.ask("go", instruction="party", state={"guest": "Bea"}) == "Which cake does Bea like?"
     events = [event async for event in agent.send("go", instruction="small", state={"who": "me"})]
     assert [event.type for event in events if event.type.startswith("node")] == ["node_start", "node_end"]
     with pytest.raises(pentad.NotFound):
