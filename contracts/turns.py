@@ -55,6 +55,8 @@ class TurnTracker:
     leaves: str | None = None
     """The task from which the message is being moved away: until it has gone, events of that task are not this
     turn's."""
+    started: frozenset[str] = frozenset()
+    """Tasks that go on which the turn's task has started, or one of those."""
 
     def concerns(self, event: SessionEvent) -> bool:
         """Return whether an event belongs to this turn; gaps (``cursor_expired``, ``snapshot``) belong to all turns."""
@@ -92,8 +94,14 @@ class TurnTracker:
         return self._with_task(event.task_id)._after_task_event(event)
 
     def _is_of_child(self, event: SessionEvent) -> bool:
-        """Return whether an event is of a task that the turn's task has started, or one of those."""
-        return event.parent_task_id is not None and event.correlation_id == self.message_id != ""
+        """Return whether an event is of a task that the turn's task has started, or one of those.
+
+        A task that is started after a person's answer to another one is caused by the message before the answer.
+        """
+        if event.parent_task_id is None:
+            return False
+        is_below = event.parent_task_id == self.task_id or event.parent_task_id in self.started
+        return is_below or event.correlation_id == self.message_id != ""
 
     def _after_child_event(self, event: SessionEvent) -> "TurnTracker":
         """Return the state after an event of a started task: its question to the person ends the turn, its end does
@@ -101,7 +109,8 @@ class TurnTracker:
         """
         if isinstance(event, TaskStatusEvent) and event.status == "waiting" and event.reason == ASKED:
             return self.ended("waiting", event.reason)
-        return self
+        below = {event.task_id} if event.task_id is not None else set()
+        return replace(self, started=self.started - below if isinstance(event, TaskEnd) else self.started | below)
 
     def ended(self, outcome: Outcome, reason: str = "", detail: str | None = None) -> "TurnTracker":
         """Return this turn, ended."""

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from pentad import agents
     from pentad.client.agent import Agent, connect
     from pentad.client.answers import Traced
-    from pentad.client.blocking import SyncAgent, connect_sync
+    from pentad.client.blocking import SyncAgent, SyncGraphExecution, connect_sync
     from pentad.client.graph_builder import AgentBuilder, AgentGraph
+    from pentad.client.graph_execution import GraphExecution, GraphResult
     from pentad.client.turns import Turn
     from pentad.contracts.commands import ModelCompletion
     from pentad.contracts.events import (
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         ToolResultEvent,
     )
     from pentad.contracts.instructions import agent_tool
+    from pentad.contracts.paths import NodeVisit, TaskPath
     from pentad.contracts.records import Anchor, Task
     from pentad.contracts.runs import InstructionRun, ToolRun
     from pentad.contracts.tokens import AccessToken
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
         NotFound,
         Refused,
         RunFailed,
+        RunWaits,
         ToolFailed,
         TurnFailed,
         Unreadable,
@@ -84,6 +87,8 @@ _HOMES = {
     "ErrorEvent": "pentad.contracts.events",
     "ExpandableTool": "pentad.shared.plugins.expandable",
     "GatewayUnreachable": "pentad.errors",
+    "GraphExecution": "pentad.client.graph_execution",
+    "GraphResult": "pentad.client.graph_execution",
     "InstructionRun": "pentad.contracts.runs",
     "MessageEvent": "pentad.contracts.events",
     "MessageMoved": "pentad.contracts.events",
@@ -92,16 +97,20 @@ _HOMES = {
     "ModelCompletion": "pentad.contracts.commands",
     "NodeEnd": "pentad.contracts.events",
     "NodeStart": "pentad.contracts.events",
+    "NodeVisit": "pentad.contracts.paths",
     "NotAuthorized": "pentad.errors",
     "NotFound": "pentad.errors",
     "PentadError": "pentad.shared.errors",
     "Refused": "pentad.errors",
     "RunFailed": "pentad.errors",
+    "RunWaits": "pentad.errors",
     "SessionEvent": "pentad.contracts.events",
     "Snapshot": "pentad.contracts.events",
     "SyncAgent": "pentad.client.blocking",
+    "SyncGraphExecution": "pentad.client.blocking",
     "Task": "pentad.contracts.records",
     "TaskEnd": "pentad.contracts.events",
+    "TaskPath": "pentad.contracts.paths",
     "TaskStart": "pentad.contracts.events",
     "TaskStatusEvent": "pentad.contracts.events",
     "Thinking": "pentad.contracts.events",
@@ -144,6 +153,8 @@ __all__ = [
     "ErrorEvent",
     "ExpandableTool",
     "GatewayUnreachable",
+    "GraphExecution",
+    "GraphResult",
     "InstructionRun",
     "MessageEvent",
     "MessageMoved",
@@ -152,16 +163,20 @@ __all__ = [
     "ModelCompletion",
     "NodeEnd",
     "NodeStart",
+    "NodeVisit",
     "NotAuthorized",
     "NotFound",
     "PentadError",
     "Refused",
     "RunFailed",
+    "RunWaits",
     "SessionEvent",
     "Snapshot",
     "SyncAgent",
+    "SyncGraphExecution",
     "Task",
     "TaskEnd",
+    "TaskPath",
     "TaskStart",
     "TaskStatusEvent",
     "Thinking",

@@ -43,6 +43,19 @@ class RunFailed(ClientError):  # noqa: N818 - reads as what happened
         self.run = run
 
 
+class RunWaits(ClientError):  # noqa: N818 - reads as what happens
+    """The run of a graph cannot go on without a person. ``task_id``: the task that waits, the run's or one below it.
+
+    ``question``: what is asked; None where the run waits for something else, which ``reason`` names.
+    """
+
+    def __init__(self, execution_id: str, task_id: str, reason: str, question: str | None) -> None:
+        below = "" if task_id == execution_id else f" (its task {task_id})"
+        what = f"has stopped: {reason}" if question is None else f"asks: {question}"
+        super().__init__(f"run {execution_id}{below} {what}; say more by add_message(), then call result() again")
+        self.execution_id, self.task_id, self.reason, self.question = execution_id, task_id, reason, question
+
+
 class ToolFailed(ClientError):  # noqa: N818 - reads as what happened
     """A tool that was called outside a conversation has given no result. ``run`` says all that is known of it."""
 

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from pentad.contracts.commands import MAX_CONTENT
+from pentad.contracts.graph_nodes import MAX_FIRST_STATE
 from pentad.contracts.ids import EXTERNAL_ID_RULE, ID_RULE, is_external_id, is_identifier
 from pentad.contracts.plain_json import read_json
 from pentad.contracts.records import SHOWN_STATUSES
@@ -153,7 +154,9 @@ def _add_send(commands: Any) -> None:
     send.add_argument(
         "--task", type=_name, help="the task it goes to; its conversation need not be named. new: a task of its own"
     )
-    send.add_argument("--instruction", metavar="NAME", type=_name, help="what is run: one of `pentad instructions`")
+    runs = "what is run: one of `pentad instructions` or `pentad graphs`"
+    send.add_argument("--instruction", metavar="NAME", type=_name, help=runs)
+    send.add_argument("--state", metavar="JSON", type=_state, help='first state of the graph: {"KEY": VALUE}')
     send.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="wait no longer; what it runs goes on")
     _json(send, "print every event as a line of JSON")
 
@@ -203,6 +206,8 @@ def _add_tasks(commands: Any) -> None:
     task.add_argument("--model", metavar="ID", help="with --fork: another model from there on")
     task.add_argument("--instruction", metavar="NAME", help="with --fork: another instruction from there on")
     task.add_argument("--compare", metavar="ID", help="say where the two tasks part, step by step")
+    task.add_argument("--path", action="store_true", help="show its way through its graph alone")
+    task.add_argument("--mermaid", action="store_true", help="with --path: as a flowchart in the language of Mermaid")
     _json(task)
     for name, text in (
         ("cancel", "Cancel a task."),
@@ -331,12 +336,22 @@ def _text(value: str) -> str:
 
 
 def _object(value: str) -> dict[str, Any]:
+    return _json_object(value, "the arguments are", "ARGUMENT")
+
+
+def _state(value: str) -> dict[str, Any]:
+    if len(value.encode(errors="replace")) > MAX_FIRST_STATE:
+        raise argparse.ArgumentTypeError(f"the state has at most {MAX_FIRST_STATE:,} bytes: send a reference")
+    return _json_object(value, "the state is", "KEY")
+
+
+def _json_object(value: str, what: str, name: str) -> dict[str, Any]:
     try:
         found = read_json(value)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"the arguments are no JSON: {error}") from None
+    except (TypeError, ValueError) as error:  # TypeError: half a character
+        raise argparse.ArgumentTypeError(f"{what} no JSON: {error}") from None
     if not isinstance(found, dict):
-        raise argparse.ArgumentTypeError('the arguments are no JSON object: write {"ARGUMENT": VALUE}')
+        raise argparse.ArgumentTypeError(f'{what} no JSON object: write {{"{name}": VALUE}}')
     return found
 
 

@@ -13,9 +13,10 @@ from pentad.cli.session_view import SessionView
 from pentad.cli.spinner import CLEAR, Spinner
 from pentad.client.feed import Received
 from pentad.client.text import said_in
+from pentad.client.turns import About
 from pentad.contracts.commands import NEW_TASK
-from pentad.contracts.events import ControlResult, MessageEvent, SessionEvent, Snapshot, TaskStatusEvent
-from pentad.contracts.turns import TurnEnd
+from pentad.contracts.events import ControlResult, MessageEvent, SessionEvent, Snapshot, TaskEnd, TaskStatusEvent
+from pentad.contracts.turns import ASKED, TurnEnd
 from pentad.shared.settings import Settings
 
 _LINE = 1_000
@@ -35,7 +36,9 @@ async def _send(args: argparse.Namespace, settings: Settings) -> int:
         session = args.session
         if args.task and args.task != NEW_TASK and session is None:
             session = (await agent.inspection.task(args.task)).session_id
-        turn = agent.turn(args.text, session_id=session, task_id=args.task, instruction=args.instruction)
+        about: About = {"session_id": session, "task_id": args.task, "instruction": args.instruction}
+        about["state"] = args.state
+        turn = agent.turn(args.text, **about)
         view = SessionView(PlainLines(err), style_for(err, settings), progress, live=False) if watched else None
         if watched:
             progress.show("sending")
@@ -69,6 +72,8 @@ class Printer:
     ) -> None:
         self._json, self._answers, self._view, self._outage, self._err = as_json, answers, view, outage, err
         self._told: set[str] = set()
+        self._said_below: dict[str, MessageEvent] = {}
+        """The last text of each task that the turn's task has started."""
 
     def show(self, received: Received, task_id: str | None) -> None:
         """One event of the turn, whose task is ``task_id``."""
@@ -77,11 +82,27 @@ class Printer:
         if self._json:
             _print_json(received, self._answers.out)
             return
+        is_below = event.parent_task_id is not None and event.task_id != task_id
         if self._view is None:
             self._say_what_is_waited_for(event)
-        elif not isinstance(event, MessageEvent | ControlResult):
+        elif is_below or not isinstance(event, MessageEvent | ControlResult):
             self._view.show(event)
-        self._answers.show(event, task_id)
+        if is_below:
+            self._below(event)
+        else:
+            self._answers.show(event, task_id)
+
+    def _below(self, event: SessionEvent) -> None:
+        """Take an event of a task that the turn's task has started: what it says is no answer, but its question is."""
+        if isinstance(event, MessageEvent) and event.task_id is not None:
+            self._said_below[event.task_id] = event
+        elif isinstance(event, TaskEnd):
+            self._said_below.pop(event.task_id or "", None)
+        elif isinstance(event, TaskStatusEvent) and event.status == "waiting" and event.reason == ASKED:
+            if self._view is None and (question := self._said_below.get(event.task_id or "")) is not None:
+                self._answers.show(question, event.task_id)
+            self._err.write(f"`pentad send --task {event.task_id} ANSWER` answers it\n")
+            self._err.flush()
 
     def _say_what_is_waited_for(self, event: SessionEvent) -> None:
         """Where nobody watches: that a model does not answer, that others come first. Each once."""

@@ -96,7 +96,7 @@ class SessionView:
 
     def _of_task(self, event: SessionEvent, task_id: str) -> None:
         if isinstance(event, TaskStart):
-            self.labels.called(task_id, event.goal)
+            self.labels.called(task_id, event.node if event.parent_task_id is not None and event.node else event.goal)
             self._works(task_id)
         if isinstance(event, TaskEnd) and self._is_told(event):
             self._view(task_id).ended()

@@ -48,7 +48,8 @@ class TaskLabels:
     def meet(self, tasks: Iterable[Task]) -> None:
         """Learn tasks as inspection lists them, the newest first."""
         for task in reversed([*tasks]):
-            self.called(task.task_id, task.goal)
+            if task.parent_task_id is None or not self.of(task.task_id).name:  # such a one is called by its node
+                self.called(task.task_id, task.goal)
 
     def numbered(self, number: str) -> TaskLabel | None:
         """The task that a person means by this number; None when there is none."""

@@ -10,6 +10,7 @@ from typing import Any, TextIO
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
 from pentad.cli.render import Style, ago, awaited, call_line, fitted, harmless, one_line, style_for, table, width
+from pentad.cli.task_path import path_of_task, tree_lines, tree_of
 from pentad.client.inspection import PAGE_LIMIT, Management, Transcript
 from pentad.contracts.comparisons import StepSide, TaskComparison
 from pentad.contracts.events import TaskUsage
@@ -19,10 +20,14 @@ from pentad.shared.settings import Settings
 
 _HEADER = ("TASK", "STATUS", "SESSION", "STEPS", "AGE", "UPDATED", "GOAL")
 _COMPARED = ("STEP", "DIFFERS", "FIRST", "SECOND")
+_STARTED = "└"
+"""Mark of a task that another has started."""
 _MOST_OF_WHY = 60
 """Characters of why a task waits or has failed, in a table."""
 _CLEAR = "\x1b[H\x1b[2J"
 _ROLES = {"user": "you", "assistant": "agent", "tool": "tool", "system": "system", "exclusion": "moved"}
+_NODE = "node"
+"""Role of entries that are no messages: they tell of a graph's run."""
 _UNSAID = {"recalled": "memory"}
 """Speakers of messages with the role ``user`` that no user has sent, by origin."""
 
@@ -38,19 +43,26 @@ def run_tasks(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def run_task(args: argparse.Namespace, settings: Settings) -> int:
-    """One task with its transcript; ``--step N --prompt``: what that step asked its model, instead.
+    """One task with its path and its transcript; ``--step N --prompt``: what that step asked its model, instead.
 
-    ``--fork N`` begins a fork of the task at that step, ``--compare B`` says where it and another part. Raises
-    ``NotFound``, ``Conflict`` for what cannot be forked, and ``Refused`` for options that do not go together.
+    ``--path``: its path alone. ``--fork N`` begins a fork of the task at that step, ``--compare B`` says where it and
+    another part. Raises ``NotFound``, ``Conflict`` for what cannot be forked and for the path of a task that runs no
+    graph, and ``Refused`` for options that do not go together.
     """
     if args.fork is None and any((args.content, args.model, args.instruction)):
         raise Refused("--content, --model and --instruction go with --fork N")
-    if sum((args.fork is not None, args.compare is not None, args.prompt)) > 1:
-        raise Refused("--fork, --compare and --prompt each stand alone")
+    if sum((args.fork is not None, args.compare is not None, args.prompt, args.path)) > 1:
+        raise Refused("--fork, --compare, --path and --prompt each stand alone")
+    if args.mermaid and not args.path:
+        raise Refused("--mermaid goes with --path: it draws the task's graph with its path marked")
+    if args.path and args.step is not None:
+        raise Refused("--path shows the whole task: leave --step and --prompt out")
     if args.fork is not None:
         return run_async(_fork(args, settings))
     if args.compare is not None:
         return run_async(_compare(args, settings))
+    if args.path:
+        return run_async(_path(args, settings))
     if args.prompt != (args.step is not None):
         raise Refused("--step N and --prompt go together: they show what step N asked its model")
     return run_async(_prompt(args, settings) if args.prompt else _task(args, settings))
@@ -137,7 +149,8 @@ def _about(task: Task) -> str:
     waits = task.status in ("waiting", "stale", "pending")
     why = awaited(task) if waits else _ended_why(task)
     told = f"({one_line(why, _MOST_OF_WHY)}) {task.goal}" if why else task.goal
-    return f"{told} · {task.detail}" if task.detail else told
+    told = f"{told} · {task.detail}" if task.detail else told
+    return told if task.parent_task_id is None else f"{_STARTED} {told}"
 
 
 def _ended_why(task: Task) -> str:
@@ -150,12 +163,31 @@ async def _task(args: argparse.Namespace, settings: Settings) -> int:
     async with agent_for(args, settings) as agent:
         task = await agent.inspection.task(args.id)
         transcript = await agent.inspection.transcript(args.id)
+        path = await path_of_task(agent.inspection, args.id)
+        tree = None if path is None or args.json else await tree_of(agent.inspection, path)
     if args.json:
         whole = task.model_dump(mode="json") | {"messages": transcript.messages}
+        whole |= {} if path is None else {"path": path.model_dump(mode="json", exclude_none=True)}
         out.write(json.dumps(whole, ensure_ascii=False) + "\n")
         return 0
     style = style_for(out, settings)
-    out.write("\n".join([*_details(task, style), "", *_messages(transcript, style)]) + "\n")
+    drawn = [] if tree is None else ["", *tree_lines(tree, style)]
+    out.write("\n".join([*_details(task, style), *drawn, "", *_messages(transcript, style)]) + "\n")
+    return 0
+
+
+async def _path(args: argparse.Namespace, settings: Settings) -> int:
+    out, _ = streams()
+    async with agent_for(args, settings) as agent:
+        if args.mermaid:
+            out.write(await agent.inspection.path_drawing(args.id))
+            return 0
+        path = await agent.inspection.path(args.id)
+        if args.json:
+            out.write(json.dumps(path.model_dump(mode="json", exclude_none=True), ensure_ascii=False) + "\n")
+            return 0
+        tree = await tree_of(agent.inspection, path)
+    out.write("\n".join(tree_lines(tree, style_for(out, settings))) + "\n")
     return 0
 
 
@@ -256,6 +288,7 @@ def _details(task: Task, style: Style) -> list[str]:
         ("task", task.task_id),
         ("status", task.status),
         ("goal", one_line(task.goal, max(40, width() - 14))),
+        ("started by", task.parent_task_id),
         ("session", task.session_id),
         ("user", task.user_id),
         ("instruction", task.instruction),
@@ -263,6 +296,7 @@ def _details(task: Task, style: Style) -> list[str]:
         ("updated", _moment(task.updated_at)),
         ("last said", _moment(task.last_user_message_at)),
         ("ended", _moment(task.completed_at)),
+        ("at node", task.node),
         ("steps", str(task.steps)),
         ("tokens", usage + cost),
         ("waiting for", _awaited(task)),
@@ -293,7 +327,8 @@ def _moment(at: str | None) -> str | None:
 def _messages(transcript: Transcript, style: Style) -> list[str]:
     if not transcript.messages:
         return ["no messages yet"]
-    return [line for message in transcript.messages for line in _message(message, style)]
+    said = (message for message in transcript.messages if message.get("role") != _NODE)  # the path tells of those
+    return [line for message in said for line in _message(message, style)]
 
 
 def _message(message: dict[str, Any], style: Style) -> list[str]:

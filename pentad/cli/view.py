@@ -13,6 +13,7 @@ from pentad.contracts.events import (
     ApprovalRequest,
     Content,
     MessageEvent,
+    NodeStart,
     SessionEvent,
     Snapshot,
     TaskEnd,
@@ -63,6 +64,8 @@ class TaskView:
         match event:
             case Content() | MessageEvent():
                 self._text(event)
+            case NodeStart():
+                self.line(self._style.dim(f"▸ {event.node}"))
             case TaskStart() | Thinking():
                 self._progress.show("thinking")
             case ToolCallEvent() | ToolProgress() | ToolResultEvent() | ApprovalRequest():

@@ -13,18 +13,20 @@ from pentad.client.callbacks import RunCallbacks, RunTelling, Told, called
 from pentad.client.calls import Models, Tools
 from pentad.client.feed import PATIENCE_S, Feed, Notice, position
 from pentad.client.gateway import Address, Rest
-from pentad.client.inspection import PAGE_LIMIT, Inspection, Management, path_of
+from pentad.client.graph_execution import GraphExecution, GraphResult, content_of, register_anew
+from pentad.client.inspection import PAGE_LIMIT, Inspection, Management, given_spec
 from pentad.client.memory import MemoryManager
 from pentad.client.task_changes import INTERVAL_S, Observed, Watching, alone, of_session, of_tenant, with_memory
 from pentad.client.text import said_in
 from pentad.client.turns import About, Turn, identifier, message_of, new_session, run_to_its_end
 from pentad.contracts.commands import NEW_TASK
-from pentad.contracts.events import SessionEvent, TaskEnd, ToolCallEvent, ToolResultEvent
+from pentad.contracts.events import MessageEvent, SessionEvent, TaskEnd, ToolCallEvent, ToolResultEvent
 from pentad.contracts.records import ShownStatus
 from pentad.contracts.runs import InstructionRun
 from pentad.contracts.tokens import DEFAULT_TTL_S, AccessToken, Right
 from pentad.contracts.turns import TurnEnd, TurnTracker
-from pentad.errors import Refused, RunFailed, TurnFailed
+from pentad.errors import NotFound, Refused, RunFailed, TurnFailed
+from pentad.shared.agent_graphs.given import GivenGraph
 from pentad.shared.command_settings import client_settings
 
 T = TypeVar("T")
@@ -117,15 +119,18 @@ class Agent:
         if output is not None:
             about["output_schema"] = schema_of(output)
         turn = self.turn(text, **await self._placed(about))
-        answer, last_step = "", None
+        answer, asked, last_step = "", "", None
         async with aclosing(turn.__aiter__()) as received:
             async for one in received:
                 answer = said_in(one.event, turn.task_id) or answer
-                if isinstance(one.event, TaskEnd):
+                asked = one.event.content if isinstance(one.event, MessageEvent) else asked
+                if isinstance(one.event, TaskEnd) and one.event.task_id == turn.task_id:
                     last_step = one.event.steps
         end = turn.end or TurnEnd("error", "the turn did not end")
         if not end.ok or (output is not None and end.outcome != "completed"):
             raise TurnFailed(end)
+        if end.outcome == "waiting":
+            answer = asked or answer  # a task that the turn's has started may ask
         value = answer if output is None else instance_of(output, answer, is_json=True)
         if not trace:
             return value
@@ -136,11 +141,11 @@ class Agent:
         """Say something and follow the events of its turn to their end, across lost connections, each event once.
 
         ``about``: ``session_id`` and ``user_id`` whose it is; ``task_id`` sends it straight to a task, whose session
-        need not be named, ``new`` to one of its own; ``instruction`` names what is run; ``metadata``, ``deadline`` (RFC
-        3339) and ``budget`` (``tokens usd steps``) are the turn's. ``message_id`` makes it idempotent in its session:
-        one that was sent before gives the first one's turn again, as far as the session's events are kept.
-        ``cancels``: to leave before the end cancels what it runs. Raises ``ClientError``; what goes wrong inside the
-        turn (``error``, a rejected message, a failed task) is an event.
+        need not be named, ``new`` to one of its own; ``instruction`` names what is run, ``state`` is the first state of
+        a graph; ``metadata``, ``deadline`` (RFC 3339) and ``budget`` (``tokens usd steps``) are the turn's.
+        ``message_id`` makes it idempotent in its session: one that was sent before gives the first one's turn again, as
+        far as the session's events are kept. ``cancels``: to leave before the end cancels what it runs. Raises
+        ``ClientError``; what goes wrong inside the turn (``error``, a rejected message, a failed task) is an event.
         """
         turn = self.turn(text, **await self._placed(about))
         async with aclosing(turn.__aiter__()) as received:
@@ -184,7 +189,9 @@ class Agent:
         on_complete: Callable[[Any], Told] | None = None,
         **about: Any,
     ) -> Any:
-        """Run an instruction: the data of a ``json`` one, else the text of its answer. ``about``: as for ``execute``.
+        """Run an instruction: the data of a ``json`` one, else the text of its answer; or a graph: the text of its end.
+
+        ``about``: as for ``execute``.
 
         ``output``: a pydantic model, or another type with a JSON schema, in place of the instruction's own: the answer
         is an instance. ``trace``: give the answer as the ``value`` of a `Traced`, with the steps that led to it.
@@ -215,12 +222,22 @@ class Agent:
 
     async def _told(self, instruction: str, text: str, callbacks: RunCallbacks, about: Mapping[str, Any]) -> None:
         """Follow a run to its end, and call its callbacks."""
-        await self._rest.call("GET", path_of("instructions", instruction))  # one that is not there is told at once
+        await self._known(instruction)
         telling, given = RunTelling(callbacks), {**about, "instruction": instruction}
         turn = self.turn(text, **cast(About, given))
         async with aclosing(turn.__aiter__()) as received:
             async for one in received:
                 await telling.tell(one.event)
+
+    async def _known(self, name: str) -> None:
+        """Find the instruction or graph of a name, so that one that is not there is told at once."""
+        try:
+            await self.inspection.instruction(name)
+        except NotFound as error:
+            try:
+                await self.inspection.graph(name)
+            except NotFound:
+                raise error from None
 
     async def execute(
         self,
@@ -234,20 +251,74 @@ class Agent:
         deadline: str | None = None,
         budget: Mapping[str, Any] | None = None,
         output_schema: Mapping[str, Any] | None = None,
+        state: Mapping[str, Any] | None = None,
     ) -> InstructionRun:
-        """Run an instruction to its end and tell all of it, a failed one too: the answer, the tool calls, the costs.
+        """Run an instruction or a graph to its end and tell all of it: the answer, the tool calls, the costs.
 
         Each run is in a session of its own unless one is named. Lost connections are made again, and it still runs
         once. ``deadline`` is a time (RFC 3339), ``budget`` has ``tokens usd steps``, ``output_schema`` is
-        the JSON schema of the answer in place of the instruction's. Raises ``NotFound`` for an instruction that is not
-        there, and ``ClientError``.
+        the JSON schema of the answer in place of the instruction's, ``state`` the first state of a graph. Raises
+        ``NotFound`` for an instruction that is not there, and ``ClientError``.
         """
         named: About = {"session_id": session_id or new_session(), "user_id": user_id or self.user_id}
         more: About = {"metadata": metadata, "deadline": deadline, "budget": budget, "output_schema": output_schema}
+        more["state"] = state
         body = message_of(text, {"message_id": message_id, **named, **more})
         told = {name: value for name, value in body.items() if name not in ("type", "content", "task_id")}
         body = {"input": body["content"], **told}
         return await run_to_its_end(self._rest, instruction, body, patience_s=self._patience_s)
+
+    async def execute_graph(
+        self,
+        graph: GivenGraph,
+        entry: str | None = None,
+        initial_state: Mapping[str, Any] | None = None,
+        *,
+        content: str | None = None,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        on_text: Callable[[str], Told] | None = None,
+        on_tool_start: Callable[[ToolCallEvent], Told] | None = None,
+        on_tool_end: Callable[[ToolResultEvent], Told] | None = None,
+        on_complete: Callable[[GraphResult], Told] | None = None,
+    ) -> GraphExecution:
+        """Begin a run of a graph in a task of its own, and return it. Other arguments as of ``AgentGraph.execute``."""
+        spec = given_spec(graph)
+        if entry not in (None, spec.entry):
+            raise ValueError(f"graph {spec.name!r} begins with {spec.entry!r}, not with {entry!r}: leave entry out")
+        text, state = content_of(content, initial_state, spec.description)
+        await register_anew(self.inspection, self.management, spec)
+        session = identifier("session_id", session_id or self.session_id or new_session())
+        user = user_id or self.user_id
+        here = await position(self._address, session)
+        about: About = {"task_id": NEW_TASK, "instruction": spec.name, "state": state}
+        turn = await self._placed_turn(text, session, user, about)
+        task = await self.inspection.task(turn.task_id or "")
+
+        async def say(more: str, task_id: str) -> None:
+            await self._placed_turn(more, session, user, {"task_id": task_id})
+
+        return GraphExecution(
+            task,
+            here,
+            lambda after: self._feed(session, [], after),
+            say,
+            self.inspection,
+            self.management,
+            RunCallbacks(on_text, on_tool_start, on_tool_end, on_complete),
+        )
+
+    async def _placed_turn(self, text: str, session: str, user: str | None, about: About) -> Turn:
+        """Say something, and return its turn as soon as it has its task. Raises ``Refused`` where it is not taken."""
+        placed: About = {**about, "session_id": session, "user_id": user}
+        turn = self.turn(text, **placed)
+        async with aclosing(turn.__aiter__()) as received:
+            async for _ in received:
+                if turn.task_id is not None or turn.end is not None:
+                    break
+        if turn.task_id is None or (turn.end is not None and turn.end.outcome == "rejected"):
+            raise Refused(f"the message was not taken: {turn.end.why if turn.end is not None else 'it is lost'}")
+        return turn
 
     async def token(
         self,

@@ -8,11 +8,13 @@ from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from pentad.client.agent import Agent, connect
 from pentad.client.answers import Traced
+from pentad.client.graph_execution import ExecutionStatus, GraphExecution, GraphResult
 from pentad.client.task_changes import Observed
 from pentad.client.turns import About
 from pentad.contracts.events import SessionEvent
-from pentad.contracts.runs import InstructionRun
+from pentad.contracts.runs import InstructionRun, RunCall
 from pentad.contracts.tokens import AccessToken
+from pentad.shared.agent_graphs.given import GivenGraph
 
 T = TypeVar("T")
 
@@ -85,6 +87,51 @@ class _Waiting:
         return made
 
 
+class SyncGraphExecution:
+    """A ``GraphExecution`` for programs without an event loop: its methods wait. Iterate over it for its events."""
+
+    def __init__(self, execution: GraphExecution, loop: _Loop) -> None:
+        self._execution, self._loop = execution, loop
+        self.execution_id = execution.execution_id
+        self.session_id = execution.session_id
+        self.start_time = execution.start_time
+
+    def __iter__(self) -> Iterator[SessionEvent]:
+        return self._loop.each(self._execution.__aiter__())
+
+    def status(self) -> ExecutionStatus:
+        """Return the status of the run."""
+        return self._loop.wait(self._execution.status())
+
+    def iteration_count(self) -> int:
+        """Return the number of nodes that the run has come to."""
+        return self._loop.wait(self._execution.iteration_count())
+
+    def pause(self) -> None:
+        """Pause the run."""
+        self._loop.wait(self._execution.pause())
+
+    def resume(self) -> None:
+        """Let a paused run go on where it was."""
+        self._loop.wait(self._execution.resume())
+
+    def abort(self) -> None:
+        """Cancel the run."""
+        self._loop.wait(self._execution.abort())
+
+    def get_tool_calls(self) -> list[RunCall]:
+        """Return the tool calls of the run and of the tasks that it has started."""
+        return self._loop.wait(self._execution.get_tool_calls())
+
+    def add_message(self, text: str, *, task_id: str | None = None) -> None:
+        """Say something to the run, as ``GraphExecution.add_message`` does."""
+        self._loop.wait(self._execution.add_message(text, task_id=task_id))
+
+    def result(self) -> GraphResult:
+        """Wait for the end of the run, as ``GraphExecution.result`` does. Raises ``RunWaits``."""
+        return self._loop.wait(self._execution.result())
+
+
 class SyncAgent:
     """An ``Agent`` for programs without an event loop, used by ``with``. Made by ``connect_sync``.
 
@@ -150,6 +197,10 @@ class SyncAgent:
     def execute(self, instruction: str, text: str, **about: Any) -> InstructionRun:
         """Run an instruction and return its data or content, as ``Agent.execute`` does."""
         return self._loop.wait(self._agent.execute(instruction, text, **about))
+
+    def execute_graph(self, graph: GivenGraph, *args: Any, **about: Any) -> SyncGraphExecution:
+        """Begin a run of a graph, as ``Agent.execute_graph`` does."""
+        return SyncGraphExecution(self._loop.wait(self._agent.execute_graph(graph, *args, **about)), self._loop)
 
     def token(self, **options: Any) -> AccessToken:
         """Return a short-lived token for this session, as ``Agent.token`` does."""

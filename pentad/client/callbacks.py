@@ -28,7 +28,10 @@ class RunCallbacks:
 
 
 class RunTelling:
-    """Calls the callbacks of one run for its events."""
+    """Calls the callbacks of one run for its events.
+
+    The texts of tasks that the run has started are told whole: several of them may speak at once.
+    """
 
     def __init__(self, callbacks: RunCallbacks) -> None:
         self._callbacks = callbacks
@@ -37,7 +40,9 @@ class RunTelling:
     async def tell(self, event: SessionEvent) -> None:
         """Call what is to be called for an event. Raises what a callback raises."""
         callbacks = self._callbacks
-        if isinstance(event, Content | MessageEvent):
+        if isinstance(event, MessageEvent) and event.parent_task_id is not None:
+            await called(callbacks.on_text, event.content)
+        elif isinstance(event, Content | MessageEvent) and event.parent_task_id is None:
             self._shown, piece = show(self._shown, event)
             if piece.text:
                 await called(callbacks.on_text, piece.text)

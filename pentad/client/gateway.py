@@ -250,6 +250,13 @@ class Rest:
             return self._json(response)
         raise self._failure(response)
 
+    async def text(self, path: str, **query: Any) -> str:
+        """The answer of a GET as text. Raises ``ClientError``."""
+        response = await self.request("GET", path, **query)
+        if response.is_success:
+            return response.text
+        raise self._failure(response)
+
     async def request(
         self,
         method: str,

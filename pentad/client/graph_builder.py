@@ -7,7 +7,8 @@ from typing import Any, Literal, Self, TypedDict, Unpack, overload
 from pydantic import BaseModel
 
 from pentad.client.agent import Agent
-from pentad.client.blocking import SyncAgent
+from pentad.client.blocking import SyncAgent, SyncGraphExecution
+from pentad.client.graph_execution import GraphExecution
 from pentad.contracts.graph_checks import problems_of
 from pentad.contracts.graph_nodes import NodeRetry
 from pentad.contracts.graphs import GraphSpec
@@ -58,6 +59,38 @@ class AgentGraph:
             return agent.inspection.graph_problems(self.spec)
         spec = self.spec
         return problems_of(spec.nodes, spec.edges, spec.entry, spec.ends, spec.state_schema)
+
+    @overload
+    def execute(
+        self, entry: str | None = ..., initial_state: Mapping[str, Any] | None = ..., *, agent: SyncAgent, **about: Any
+    ) -> SyncGraphExecution: ...
+
+    @overload
+    def execute(
+        self, entry: str | None = ..., initial_state: Mapping[str, Any] | None = ..., *, agent: Agent, **about: Any
+    ) -> Coroutine[Any, Any, GraphExecution]: ...
+
+    def execute(
+        self,
+        entry: str | None = None,
+        initial_state: Mapping[str, Any] | None = None,
+        *,
+        agent: Agent | SyncAgent,
+        **about: Any,
+    ) -> Any:
+        """Begin a run of this graph in a task of its own, and return the `GraphExecution`; with an `Agent` awaited.
+
+        ``entry``: the graph's own, or nothing. ``initial_state``: the state of the run, at most 64 KiB as JSON; a
+        user's message in ``context`` is what the run is about. ``about``: that message as ``content`` (else the
+        graph's description stands for it), ``session_id``, a new one when not given, and ``user_id``, as of `send`;
+        ``on_text``, ``on_tool_start``, ``on_tool_end`` and ``on_complete`` (which has the `GraphResult`), as of `run`,
+        which are called while the result is waited for.
+
+        The graph is registered, if the system does not have this very version of it: that needs the admin key. Raises
+        ``ValueError`` for another entry, ``Refused`` for a state or messages that a run cannot have and without the
+        admin key, and ``ClientError``.
+        """
+        return agent.execute_graph(self.spec, entry, initial_state, **about)
 
     def mermaid(self) -> str:
         """Return a flowchart of the graph in the language of Mermaid."""

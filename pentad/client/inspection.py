@@ -22,6 +22,7 @@ from pentad.contracts.memories import (
     OpenedAnchor,
     RecalledMemories,
 )
+from pentad.contracts.paths import TaskPath
 from pentad.contracts.records import ShownStatus, StepPrompt, Task, TaskStep, UnreadableTask
 from pentad.errors import Refused, WrongGraph
 from pentad.shared.agent_graphs.given import GivenGraph, WrongSpec, spec_of
@@ -269,6 +270,17 @@ class Inspection:
         known = KnownNames({each["name"] for each in await self.instructions()}, models, graphs)
         tools = {each["name"] for each in await self.tools()}
         return [*reference_problems(spec, known), *unknown_tools(spec, tools)]
+
+    async def path(self, task_id: str) -> TaskPath:
+        """Return the path of a task through its graph: the nodes of its newest run, and the tasks that they started.
+
+        Raises ``NotFound``, and ``Conflict`` for a task that runs an instruction.
+        """
+        return TaskPath.model_validate(await self._rest.call("GET", path_of("tasks", task_id, "path")))
+
+    async def path_drawing(self, task_id: str) -> str:
+        """Return the graph of a task as a flowchart in the language of Mermaid, its path marked. Raises as `path`."""
+        return await self._rest.text(path_of("tasks", task_id, "path"), format="mermaid")
 
     async def tools(self) -> list[dict[str, Any]]:
         """The tools that workers have published: name, description, effect and the schema of their arguments."""

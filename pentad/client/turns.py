@@ -1,6 +1,7 @@
 """A message and what came of it: its turn, or the run of an instruction, followed to the end."""
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
@@ -12,10 +13,11 @@ from pentad.client.gateway import Rest
 from pentad.client.inspection import Inspection, path_of
 from pentad.client.text import TurnText
 from pentad.contracts.commands import MAX_CONTENT, NEW_TASK
-from pentad.contracts.events import SessionEvent, Snapshot
+from pentad.contracts.events import SessionEvent, Snapshot, TaskEnd
+from pentad.contracts.graph_nodes import MAX_FIRST_STATE
 from pentad.contracts.ids import may_be, rule_of
 from pentad.contracts.runs import InstructionRun
-from pentad.contracts.turns import TurnEnd, TurnTracker
+from pentad.contracts.turns import ASKED, TurnEnd, TurnTracker
 from pentad.errors import Busy, ClientError, GatewayUnreachable, NotFound, Refused
 
 
@@ -34,12 +36,14 @@ class About(TypedDict, total=False):
     """``tokens usd steps``: what the turn may use."""
     output_schema: Mapping[str, Any] | None
     """JSON schema of the answer: one JSON value that fits, from a task of its own."""
+    state: Mapping[str, Any] | None
+    """Initial state of the graph that ``instruction`` names."""
     cancels: bool
     """To leave the turn before its end cancels what it runs."""
 
 
 _NAMES = ("message_id", "session_id", "task_id", "user_id", "instruction")
-_BOUNDS = ("metadata", "deadline", "budget", "output_schema")
+_BOUNDS = ("metadata", "deadline", "budget", "output_schema", "state")
 _CANCEL_S = 5.0
 """How long a turn that is left may take to find its task and cancel it."""
 Cancel = Callable[[str], Awaitable[None]]
@@ -176,9 +180,17 @@ class Turn:
             now = tracker.after(event)
             if isinstance(event, Snapshot) and now.end is None:
                 now = await self._looked_up(now, event)
+            elif isinstance(event, TaskEnd) and now.end is None and now.task_id != tracker.task_id is not None:
+                now = await self._at_parent(now)
             self._trackers[name] = now
             if now.task_id is not None or now.end is not None:
                 self._feed.delivered(name)
+
+    async def _at_parent(self, tracker: TurnTracker) -> TurnTracker:
+        """A branch that was spoken to has ended, and the task above it goes on: another branch may ask by now."""
+        waiting = await self._inspection.tasks("waiting", self.session_id)
+        asks = any(task.parent_task_id == tracker.task_id and ASKED in task.waiting_for for task in waiting)
+        return tracker.ended("waiting", ASKED) if asks else tracker
 
     async def _looked_up(self, tracker: TurnTracker, snapshot: Snapshot) -> TurnTracker:
         """Events are gone, perhaps the end of the turn too: a task that the snapshot does not show is asked for."""
@@ -196,14 +208,34 @@ def message_of(text: str, about: About) -> dict[str, Any]:
     """The frame of a message, with an id of its own when it has none. Raises ``Refused``."""
     if not 1 <= len(text) <= MAX_CONTENT:
         raise Refused(f"a message has 1 to {MAX_CONTENT} characters, this one has {len(text)}")
-    message = {"type": "message", "content": text, "message_id": about.get("message_id") or f"m-{uuid4().hex}"}
+    message: dict[str, Any] = {
+        "type": "message",
+        "content": text,
+        "message_id": about.get("message_id") or f"m-{uuid4().hex}",
+    }
     message |= {name: about[name] for name in (*_NAMES, *_BOUNDS) if about.get(name) is not None}  # type: ignore[literal-required]
     for name in _NAMES:
         if name in message:
             identifier(name, message[name])
+    if "state" in message:
+        message["state"] = _state(message["state"])
     if "output_schema" in message and message.setdefault("task_id", NEW_TASK) != NEW_TASK:
         raise Refused("an answer of a form of its own needs a task of its own: leave task_id out")
     return message
+
+
+def _state(state: Any) -> dict[str, Any]:
+    """Return the initial state of a graph. Raises ``Refused`` for what is none."""
+    if not isinstance(state, Mapping) or not all(isinstance(key, str) for key in state):
+        raise Refused("state: an object is expected, the keys of which are texts")
+    try:
+        text = json.dumps(dict(state), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        size = len(text.encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Refused(f"state: it cannot be written as JSON: {str(error)[:200]}") from None
+    if size > MAX_FIRST_STATE:
+        raise Refused(f"state: it has {size:,} bytes as JSON, and {MAX_FIRST_STATE:,} at most: send a reference")
+    return dict(state)
 
 
 def new_session() -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import pentad
+from pentad.shared.instructions.builtin import BUILT_IN
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.replies import Reply, call, say
 from tests.support.ports import free_port
@@ -82,12 +83,8 @@ async def test_one_that_is_registered_runs_at_once_and_a_task_keeps_the_one_that
     async with system(tmp_path, script) as (_, agent, _model):
         assert {each["name"]: each["source"] for each in await agent.inspection.instructions()} == {
             "counter": "plugin",
-            "direct_call": "built_in",
-            "executor": "built_in",
+            **dict.fromkeys(BUILT_IN, "built_in"),
             "poet": "plugin",
-            "memory_archiver": "built_in",
-            "memory_retriever": "built_in",
-            "router": "built_in",
             "tally": "file",
         }
         shown = await agent.management.register_instruction("judge", system_prompt="First.", tools=["gavel"])
@@ -141,21 +138,11 @@ async def test_on_the_command_line(tmp_path: Path) -> None:
         listed = await asyncio.to_thread(command, up, "instructions")
         head, *lines = listed.stdout.splitlines()
         assert head.split()[:5] == ["INSTRUCTION", "FROM", "MODEL", "OUTPUT", "TOOLS"]
-        assert [line.split()[0] for line in lines] == [
-            "counter",
-            "direct_call",
-            "evil",
-            "executor",
-            "memory_archiver",
-            "memory_retriever",
-            "poet",
-            "router",
-            "tally",
-        ]
-        assert "file" in lines[-1]
+        assert [line.split()[0] for line in lines] == sorted([*BUILT_IN, "counter", "evil", "poet", "tally"])
+        assert "file" in next(line for line in lines if line.startswith("tally"))
         assert "\x1b" not in listed.stdout
         as_json = await asyncio.to_thread(command, up, "instructions", "--json")
-        assert [json.loads(line)["name"] for line in as_json.stdout.splitlines()][-1] == "tally"
+        assert [json.loads(line)["name"] for line in as_json.stdout.splitlines()][-2:] == ["tally", "unified"]
         sent = await asyncio.to_thread(command, up, "send", "write", "--instruction", "poet", "--user", "ida")
         assert (sent.returncode, sent.stdout.splitlines()[0]) == (0, "You write poems for ida.")
         unknown = await asyncio.to_thread(command, up, "send", "write", "--instruction", "nobody")
@@ -208,7 +195,6 @@ async def test_the_example_runs(tmp_path: Path) -> None:
         "completed with 1 tool call(s): it is done",
         "active tasks: 0",
         "models: default, default-embedding, letters, small",
-        "instructions: counter, direct_call, executor, helper, memory_archiver, memory_retriever, mood, poet, router, "
-        "tally",
+        f"instructions: {', '.join(sorted([*BUILT_IN, 'counter', 'helper', 'mood', 'poet', 'tally']))}",
         "remembered: what is 6*7?",
     ]

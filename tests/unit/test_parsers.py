@@ -29,6 +29,7 @@ from pentad.services.gateway.domain.completion import read_completion
 from pentad.services.gateway.domain.episode import read_episode
 from pentad.services.gateway.domain.expansion import read_expansion
 from pentad.services.gateway.domain.forget_request import read_forgetting, read_undo
+from pentad.services.gateway.domain.fork import read_fork
 from pentad.services.gateway.domain.frames import read_message, read_object, read_run, read_token_request
 from pentad.services.gateway.domain.move import read_move
 from pentad.services.gateway.domain.tool_call import read_call
@@ -73,6 +74,7 @@ from pentad.shared.segments.anchors import anchor_of
 from pentad.shared.segments.segment import MAX_SEGMENT_CHARS, spans_of
 from pentad.shared.service.uvicorn_server import HEAD_LIMIT
 from pentad.shared.settings import parse_api_keys, parse_key_hosts
+from pentad.shared.text_protocol.answer import MalformedAnswer, TextSplitter, read_answer
 from tests.support.slowness import slowness
 
 BOUND_S = 0.1
@@ -108,6 +110,12 @@ def _refused(text: str) -> None:
 _TOKENS = TokenReader([(f"key-{number}".encode(), "acme") for number in range(1000)])
 """A reader of access tokens with many keys, each of which is compared."""
 
+
+def _text_answer(text: str) -> None:
+    with suppress(MalformedAnswer):
+        read_answer(text)
+
+
 READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
     "a token in an address": (lambda text: _TOKENS.read(f"pt1.{text}".encode("utf-8", "replace"), 0), HEAD_LIMIT),
     "a body": (lambda text: read_object(text.encode()), BODY_LIMIT),
@@ -116,6 +124,8 @@ READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
     "an inbound entry": (lambda text: read_entry("1-1", {b"data": text.encode()}, 4), BODY_LIMIT),
     "the entry of a call": (lambda text: named_call(text.encode()), ANSWER),
     "a call's arguments": (parse_arguments, ANSWER),
+    "an answer in text": (_text_answer, ANSWER),
+    "an answer in text, in pieces": (lambda text: _fed(TextSplitter().feed, text, 64), ANSWER),
     "JSON with mistakes": (read_lenient, ANSWER),
     "control in words": (control_of, MAX_CONTENT),
     "an utterance": (read_utterance, MAX_CONTENT),
@@ -162,8 +172,19 @@ READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
     "a text for the log": (lambda text: (plain(text, 1_000), clip(text, 1_000)), ANSWER),
 }
 ASKED: tuple[Callable[[Mapping[str, Any]], object], ...] = (
-    *(read_expansion, read_move, read_undo, read_forgetting, read_episode, read_node, read_edge, read_reindexing),
+    *(
+        read_expansion,
+        read_move,
+        read_fork,
+        read_undo,
+        read_forgetting,
+        read_episode,
+        read_node,
+        read_edge,
+        read_reindexing,
+    ),
     read_token_request,
+    lambda body: read_fork(body, "task-0-1"),
     lambda body: read_message(body, "t", "s", "m"),
     lambda body: read_run(body, "poet"),
     lambda body: read_call(body, "echo"),

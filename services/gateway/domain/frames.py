@@ -15,7 +15,7 @@ _CONTROLS: tuple[ControlKind, ...] = get_args(ControlKind)
 _COMMANDS = frozenset({"message", "ping", "move", *_CONTROLS})
 _UNAVAILABLE_COMMANDS = frozenset({"approve"})
 _RUN_FIELDS = frozenset(
-    {"input", "session_id", "user_id", "message_id", "metadata", "deadline", "budget", "output_schema"}
+    {"input", "session_id", "user_id", "message_id", "metadata", "deadline", "budget", "output_schema", "state"}
 )
 
 

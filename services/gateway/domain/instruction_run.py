@@ -24,14 +24,15 @@ def run_of(instruction: str, turn: WaitedTurn, end: TurnEnd, session: str, check
     An unchecked answer never becomes data: the runner may have an older version of the instruction.
     """
     events = [event for event in map(known_event, turn.events) if event is not None]
-    ended = next((event for event in reversed(events) if isinstance(event, TaskEnd)), None)
+    own = [event for event in events if event.task_id == turn.task_id]
+    ended = next((event for event in reversed(own) if isinstance(event, TaskEnd)), None)
     return InstructionRun(
         instruction=instruction,
         status=end.outcome,
         **({"content": turn.answer} if checked is None else {"data": read_json(checked, None)}),
         tool_calls=_calls(events),
         usage=TaskUsage() if ended is None else ended.usage,
-        steps=_steps(events) if ended is None else ended.steps,
+        steps=_steps(own) if ended is None else ended.steps,
         error=_problem(events, end),
         session_id=session,
         message_id=turn.message_id,

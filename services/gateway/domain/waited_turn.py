@@ -48,8 +48,8 @@ class WaitedTurn:
             self._turn = self._turn.after(known)
             if isinstance(known, MessageEvent):
                 self.answer, self.ref = known.content, known.ref
-                self._drop_deltas(known.step)
-            elif isinstance(known, TaskEnd) and self._turn.end is None:
+                self._drop_deltas(known.task_id, known.step)
+            elif isinstance(known, TaskEnd) and self._turn.end is None and known.parent_task_id is None:
                 self._drop_turn_before()
             elif isinstance(known, Snapshot) and self._turn.end is not None:
                 self._answer_from(known)
@@ -65,10 +65,10 @@ class WaitedTurn:
         said = [m for m in snapshot.messages if m.get("task_id") == self.task_id and m.get("role") == "assistant"]
         self.answer = self.answer or (said[-1].get("content") if said else None)
 
-    def _drop_deltas(self, step: int) -> None:
-        """Drop the deltas of a step, because its message has their whole text."""
-        kinds = ("content", "thinking")
-        self.events = [e for e in self.events if not (e["type"] in kinds and e.get("step") == step)]
+    def _drop_deltas(self, task: str | None, step: int) -> None:
+        """Drop the deltas of a task's step, because its message has their whole text."""
+        void = {(kind, task, step) for kind in ("content", "thinking")}
+        self.events = [e for e in self.events if (e["type"], e.get("task_id"), e.get("step")) not in void]
 
     def result(self, session: str) -> dict[str, Any]:
         """Return the answer to `POST /v1/messages?wait` at the turn's end."""

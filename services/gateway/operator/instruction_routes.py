@@ -3,6 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING
 
+from pentad.contracts.graphs import GraphSpec
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.instructions import Instruction
 from pentad.services.gateway.domain.frames import UnreadableError, read_run
@@ -47,7 +48,7 @@ _RUN_BODY = {
     "properties": {
         "input": TEXT,
         **{name: ref("ExternalId") for name in ("session_id", "user_id", "message_id")},
-        **dict.fromkeys(("metadata", "budget", "output_schema"), ANY_OBJECT),
+        **dict.fromkeys(("metadata", "budget", "output_schema", "state"), ANY_OBJECT),
         "deadline": TEXT,
     },
     "required": ["input"],
@@ -117,7 +118,7 @@ class InstructionRoutes:
 
 
 class RunRoutes:
-    """Routes of instructions' runs; a run is a message that names an instruction."""
+    """Routes of runs; a run is a message that names an instruction or a graph."""
 
     def __init__(self, book: InstructionBook, turns: TurnFollower, closing: asyncio.Event, shards: int) -> None:
         """``closing`` is set when the gateway stops."""
@@ -126,7 +127,8 @@ class RunRoutes:
     @operation(
         "POST",
         "/v1/instructions/{instruction}/run",
-        "Run an instruction. With `Accept: text/event-stream` the turn's events as they come, as server-sent events",
+        "Run an instruction or a graph, whose `state` begins it. With `Accept: text/event-stream` the turn's events as "
+        "they come, as server-sent events",
         path("instruction"),
         query("wait", "number", "seconds to wait for the end, 60 when missing; 600 at most are waited", minimum=0),
         body=json_body(_RUN_BODY),
@@ -141,9 +143,9 @@ class RunRoutes:
         """Return 200 with the ended run, 202 when the time is up, or its events to clients that accept them."""
         name, wait_s = _name_of(request), wait_of(request)
         body = await read_body(request)
-        instruction = (await self._book.known(name)).get(name)
-        if instruction is None:
-            raise missing(f"there is no instruction {name}")
+        runnable = (await self._book.runnables(name)).get(name)
+        if runnable is None:
+            raise missing(f"there is no instruction or graph {name}")
         try:
             message, keys = message_of(request, read_run(body, name), self._shards)
         except UnreadableError as error:
@@ -158,10 +160,10 @@ class RunRoutes:
             raise
         if turn.end is None:
             return answer(receipt(keys, turn.message_id) | {"task_id": turn.task_id, "instruction": name}, 202)
-        run = run_of(
-            name, turn, turn.end, keys.session, await _checked(instruction.with_output(message.output_schema), turn)
-        )
-        return answer(run.told())
+        checked = None
+        if not isinstance(runnable, GraphSpec):
+            checked = await _checked(runnable.with_output(message.output_schema), turn)
+        return answer(run_of(name, turn, turn.end, keys.session, checked).told())
 
 
 async def _checked(instruction: Instruction, turn: WaitedTurn) -> str | None:

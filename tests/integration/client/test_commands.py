@@ -32,6 +32,7 @@ DEFAULTS: dict[str, Any] = dict.fromkeys(
             "id",
             "timeout",
             "step",
+            "state",
         ),
         *("fork", "compare", "content", "model"),
     ),
@@ -41,7 +42,15 @@ DEFAULTS: dict[str, Any] = dict.fromkeys(
 
 async def command(run: Command, gateway: FakeGateway | None, **given: Any) -> int:
     """Run a command as the command line would, in a thread with a loop of its own."""
-    options = {"json": False, "debug": False, "prompt": False, "watch": False, "limit": 100}
+    options = {
+        "json": False,
+        "debug": False,
+        "prompt": False,
+        "path": False,
+        "mermaid": False,
+        "watch": False,
+        "limit": 100,
+    }
     args = argparse.Namespace(**(DEFAULTS | options | given))
     settings = Settings(pentad_url=gateway.url) if gateway else Settings()
     async with in_time():

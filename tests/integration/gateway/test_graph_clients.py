@@ -56,7 +56,7 @@ async def test_a_program_registers_looks_at_and_deletes_a_graph_in_any_form(stor
         shown = await agent.management.register_graph(form)
         assert (shown["source"], shown["warning"]) == ("registered", None)
     assert GraphSpec.model_validate(await agent.inspection.graph("report")) == everything()
-    assert [each["name"] for each in await agent.inspection.graphs()] == ["report", "visit_city"]
+    assert [each["name"] for each in await agent.inspection.graphs()] == ["plan_solve", "report", "visit_city"]
     await agent.management.delete_graph("report")
     with pytest.raises(pentad.NotFound):
         await agent.inspection.graph("report")
@@ -96,18 +96,19 @@ async def command(gateway: GatewayService, capsys: pytest.CaptureFixture[str], *
 async def test_the_command_line_lists_and_shows_graphs(
     store: Store, gateway: GatewayService, agent: Agent, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert (await command(gateway, capsys, "graphs"))[:2] == (0, "no graphs: docs/graphs.md says how to make one\n")
+    code, out, _ = await command(gateway, capsys, "graphs")
+    assert (code, [line.split()[0] for line in out.splitlines()]) == (0, ["GRAPH", "plan_solve"])
     await makes_whole(store, agent)
     await agent.management.register_graph(EVERYTHING | {"description": "\x1b[31mWrites a report."})
     code, out, _ = await command(gateway, capsys, "graphs")
     assert code == 0
-    assert [line.split()[:5] for line in out.splitlines()[:2]] == [
+    assert [line.split()[:5] for line in (out.splitlines()[0], out.splitlines()[2])] == [
         ["GRAPH", "FROM", "NODES", "BEGINS", "ENDS"],
         ["report", "registered", "8", "plan", "approve"],
     ]
     assert "\x1b[31m" not in out
     _, out, _ = await command(gateway, capsys, "graphs", "--json")
-    assert [json.loads(line)["name"] for line in out.splitlines()] == ["report", "visit_city"]
+    assert [json.loads(line)["name"] for line in out.splitlines()] == ["plan_solve", "report", "visit_city"]
     _, out, _ = await command(gateway, capsys, "graphs", "show", "report", "--mermaid")
     assert out == mermaid(everything())
     _, out, _ = await command(gateway, capsys, "graphs", "show", "report", "--json")

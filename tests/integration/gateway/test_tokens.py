@@ -190,6 +190,7 @@ async def test_no_route_but_those_of_its_session_is_open_to_any_token(redis_url:
         ("GET", "/v1/tasks/{task}"),
         ("GET", "/v1/tasks/{task}/transcript"),
         ("GET", "/v1/tasks/{task}/values/{ref}"),
+        ("GET", "/v1/tasks/{task}/path"),
         ("POST", "/v1/tasks/{task}/cancel"),
         ("POST", "/v1/tasks/{task}/pause"),
         ("POST", "/v1/tasks/{task}/resume"),

@@ -10,7 +10,7 @@ from pentad.contracts.graphs import GraphSpec
 from pentad.contracts.instructions import Instruction
 from pentad.services.tool_worker.app import ToolWorker
 from pentad.shared.errors import OutageError
-from pentad.shared.instructions.builtin import BUILT_IN
+from pentad.shared.instructions.builtin import BUILT_IN, BUILT_IN_GRAPHS
 from pentad.shared.keys import GRAPHS_PUBLISHED, INSTRUCTIONS_PUBLISHED
 from pentad.shared.plugins.errors import PluginError
 from pentad.shared.presence import instruction_book
@@ -170,7 +170,7 @@ async def test_a_plugins_graphs_are_known_everywhere(
     await running.start()
     book = InstructionBook(store)
     found = await book.runnables("writer")
-    assert {*found} == {*BUILT_IN, "survey", "writer"}
+    assert {*found} == {*BUILT_IN, *BUILT_IN_GRAPHS, "survey", "writer"}
     writer = found["writer"]
     assert isinstance(writer, GraphSpec)
     assert [(edge.source, edge.target) for edge in writer.edges] == [("draft", "review")]

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 import pentad
 from pentad.contracts.instructions import Instruction
 from pentad.shared.errors import PentadError, SettingsError
+from pentad.shared.instructions.builtin import PLAN_SOLVE
 from pentad.shared.models.configured_models import configured_models
 from pentad.shared.models.model_list import given_models
 from pentad.shared.settings import Settings
@@ -106,7 +107,7 @@ async def test_graphs_may_be_built_and_go_before_what_the_file_has_under_their_n
     given: list[Any] = [built, SURVEY | {"description": "given"}]
     async with pentad.start(tmp_path, graphs=given, pentad_instructions=file) as agent:
         found = {each["name"]: each.get("description") for each in await agent.inspection.graphs()}
-        assert found == {"poll": "", "survey": "given", "writer": ""}
+        assert found == {"plan_solve": PLAN_SOLVE.description, "poll": "", "survey": "given", "writer": ""}
         assert "writer" not in {each["name"] for each in await agent.inspection.instructions()}
 
 

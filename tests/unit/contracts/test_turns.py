@@ -137,3 +137,72 @@ def test_a_snapshot_gives_the_last_answer_of_the_task() -> None:
     found = event("snapshot", tasks=[], messages=messages)
     assert isinstance(found, Snapshot)
     assert (answer_in(found, "task-0-a"), answer_in(found, "task-0-c")) == ("two", "")
+
+
+BRANCH, DEEP = "task-0-b", "task-0-d"
+QUESTION = TurnEnd("waiting", "question")
+
+
+def below(kind: str, task_id: str = BRANCH, parent: str = TASK, of: str = MINE, **fields: Any) -> Any:
+    """An event of a task that another has started."""
+    return event(kind, task_id=task_id, parent_task_id=parent, correlation_id=of, **fields)
+
+
+def asks(task_id: str = BRANCH, parent: str = TASK, of: str = MINE) -> Any:
+    return below("task_status", task_id, parent, of, status="waiting", reason="question")
+
+
+def starts(task_id: str = BRANCH, parent: str = TASK, of: str = MINE) -> Any:
+    return below("task_start", task_id, parent, of, goal="g", node="b")
+
+
+TREES: list[tuple[str, list[Any], TurnEnd | None]] = [
+    ("a branch's end", [routed(), starts(), below("task_end", status="completed")], None),
+    ("a branch's failure", [routed(), starts(), below("task_end", status="failed")], None),
+    ("the end of the task itself", [routed(), starts(), ended()], TurnEnd("completed")),
+    ("a branch asks", [routed(), starts(), asks()], QUESTION),
+    ("a branch is paused", [routed(), below("task_status", status="waiting", reason="paused")], None),
+    ("a branch of another turn asks", [routed(), asks("task-0-x", "task-0-w", "m-0")], None),
+    ("a branch below a branch asks", [routed(), starts(), asks(DEEP, BRANCH)], QUESTION),
+    ("one that an answer to another has let begin asks", [routed(), asks(of="m-0")], QUESTION),
+    ("so does one below it", [routed(), starts(of="m-0"), asks(DEEP, BRANCH, "m-0")], QUESTION),
+    (
+        "a name that is used again after its end",
+        [routed(), starts(of="m-0"), below("task_end", of="m-0", status="completed"), asks(DEEP, BRANCH, "m-0")],
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize(("events", "expected"), [row[1:] for row in TREES], ids=[row[0] for row in TREES])
+def test_tasks_that_a_turns_task_has_started_end_it_only_by_asking(events: list[Any], expected: TurnEnd | None) -> None:
+    turn = TurnTracker(MINE)
+    for one in events:
+        turn = turn.after(one)
+    assert turn.end == expected
+    assert turn.task_id == TASK
+
+
+def test_events_of_started_tasks_belong_to_the_turn_and_those_of_other_tasks_do_not() -> None:
+    turn = TurnTracker(MINE).after(routed()).after(starts())
+    said: dict[str, Any] = {"step": 1, "attempt": 1, "content": "x"}
+    assert turn.concerns(below("message", **said))
+    assert turn.concerns(below("message", DEEP, BRANCH, "m-0", **said))
+    assert not turn.concerns(below("message", DEEP, "task-0-w", "m-0", **said))
+    assert not turn.concerns(event("message", task_id="task-0-w", correlation_id="m-0", **said))
+
+
+def test_a_message_to_a_branch_follows_the_tasks_above_it_after_its_end_two_levels_deep() -> None:
+    turn = TurnTracker(MINE).after(routed("append", task_id=DEEP))
+    turn = turn.after(below("task_end", DEEP, BRANCH, status="completed"))
+    assert (turn.task_id, turn.end) == (BRANCH, None)
+    assert turn.concerns(below("message", BRANCH, TASK, "m-0", step=1, attempt=1, content="x"))
+    turn = turn.after(below("task_end", BRANCH, TASK, "m-0", status="completed"))
+    assert (turn.task_id, turn.end) == (TASK, None)
+    assert turn.after(ended()).end == TurnEnd("completed")
+
+
+def test_a_message_to_a_branch_ends_as_waiting_when_that_asks_again() -> None:
+    turn = TurnTracker(MINE).after(routed("append", task_id=DEEP))
+    assert turn.after(asks(DEEP, BRANCH)).end == QUESTION
+    assert turn.after(asks("task-0-e", BRANCH, "m-0")).end is None, "its neighbours are no part of it yet"

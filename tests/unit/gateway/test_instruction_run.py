@@ -88,12 +88,13 @@ def test_the_events_of_one_turn_are_told_from_the_sessions_others() -> None:
 
 
 def test_a_run_is_a_message_that_names_its_instruction() -> None:
-    body = {"input": "hi", "session_id": "s1", "budget": {"steps": 2}}
+    body = {"input": "hi", "session_id": "s1", "budget": {"steps": 2}, "state": {"n": 1}}
     assert read_run(body, "poet") == {
         "content": "hi",
         "instruction": "poet",
         "session_id": "s1",
         "budget": {"steps": 2},
+        "state": {"n": 1},
     }
 
 

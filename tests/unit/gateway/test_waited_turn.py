@@ -55,6 +55,31 @@ def test_of_a_turn_that_the_message_was_queued_behind_nothing_is_kept() -> None:
     assert [each["type"] for each in tracker.events] == ["message_routed", "task_start", "task_end"]
 
 
+def test_the_answer_is_that_of_the_task_itself_and_events_of_started_tasks_are_kept() -> None:
+    tracker = WaitedTurn("m1")
+    below = {"parent_task_id": T, "correlation_id": "m1"}
+    delta = event("content", step=1, content="fi")
+    begun = [ROUTED, delta, event("content", "task-0-b", step=1, content="br", **below)]
+    branch = [event("message", "task-0-b", step=1, content="branch", **below)]
+    branch += [event("task_end", "task-0-b", status="completed", **below)]
+    for one in [*begun, *branch]:
+        assert not tracker.feed(one)
+    assert delta in tracker.events, "the message of another task says nothing of this one's step"
+    assert tracker.feed(event("message", step=1, content="first")) is False
+    assert tracker.feed(event("task_end", status="completed"))
+    assert (tracker.answer, tracker.status, tracker.task_id) == ("first", "completed", T)
+    assert [each["type"] for each in tracker.events] == ["message_routed", "message", "task_end", "message", "task_end"]
+
+
+def test_the_question_of_a_started_task_is_the_answer() -> None:
+    tracker = WaitedTurn("m1")
+    below = {"parent_task_id": T, "correlation_id": "m1"}
+    tracker.feed(ROUTED)
+    tracker.feed(event("message", "task-0-b", step=1, content="Who?", **below))
+    assert tracker.feed(event("task_status", "task-0-b", status="waiting", reason="question", **below))
+    assert (tracker.answer, tracker.status, tracker.task_id) == ("Who?", "waiting", T)
+
+
 def test_a_rejected_message_ends_at_once() -> None:
     tracker = WaitedTurn("m1")
     assert not tracker.feed(event("message_routed", message_id="m2", decision="rejected"))

@@ -98,6 +98,40 @@ def test_names_stay_until_nothing_works_and_what_rests_is_unlabelled_again() -> 
     assert shown.lines[2:] == ["[1 count] one", "[2 sing] la", "→ reopened task [2 sing] (why)", "lala"]
 
 
+def test_the_nodes_of_a_graph_are_one_line_each() -> None:
+    shown = Shown(colour=True)
+    shown.begin("task-0-a", "write")
+    for step, node in enumerate(("draft", "review"), 1):
+        shown.told("node_start", "task-0-a", node=node, step=step)
+        shown.told("message", "task-0-a", step=step, attempt=1, content=f"{node} it")
+        shown.told("node_end", "task-0-a", node=node, step=step, duration_ms=1)
+    shown.told("task_end", "task-0-a", status="completed")
+    dim = [f"\x1b[2m▸ {node}\x1b[0m" for node in ("draft", "review")]
+    assert shown.lines[1:] == [dim[0], "draft it", dim[1], "review it"]
+
+
+def test_branches_that_speak_at_once_are_called_by_their_nodes_and_a_question_says_whose_it_is() -> None:
+    shown = Shown()
+    shown.begin("task-0-a", "plan a party")
+    for task, node in (("task-0-b", "music"), ("task-0-c", "food")):
+        below = {"parent_task_id": "task-0-a", "node": node}
+        shown.told("task_start", task, goal="plan a party", **below)
+        shown.told("node_start", task, step=1, **below)
+    shown.says("task-0-b", "la")
+    shown.says("task-0-c", "ca")
+    shown.end("task-0-b", "lala")
+    shown.told("message", "task-0-c", step=1, attempt=1, content="cake?", parent_task_id="task-0-a", node="food")
+    shown.told("task_status", "task-0-c", status="waiting", reason="question", parent_task_id="task-0-a", node="food")
+    assert shown.lines[1:] == [
+        "[2 music] ▸ music",
+        "[3 food] ▸ food",
+        "[2 music] lala",
+        "[3 food] cake?",
+        "[3 food] waiting for you: question",
+    ]
+    assert task_meant(Line("say", "yes", "3"), shown.view.labels) == "task-0-c"
+
+
 def test_a_message_to_another_task_is_told_with_its_reason_and_one_to_the_same_is_not() -> None:
     shown = Shown()
     shown.begin("task-0-a", "count")

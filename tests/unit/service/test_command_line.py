@@ -34,6 +34,32 @@ def test_takes_what_the_interface_says(line: str, expected: dict[str, object]) -
     assert args["command"] in _COMMANDS
 
 
+def test_a_graphs_state_is_an_object() -> None:
+    line = ["send", "go", "--instruction", "g", "--state", '{"a": [1, {"b": "c"}]}']
+    assert build_parser().parse_args(line).state == {"a": [1, {"b": "c"}]}
+
+
+@pytest.mark.parametrize(
+    ("state", "problem"),
+    [
+        ("", "the state is no JSON"),
+        ("{", "the state is no JSON"),
+        ("[1]", 'the state is no JSON object: write {"KEY": VALUE}'),
+        ("NaN", "the state is no JSON"),
+        ('{"a": 1e999}', "the state is no JSON"),
+        ('{"a":"' + "x" * 65_536 + '"}', "the state has at most 65,536 bytes: send a reference"),
+        ("[" * 60_000, "the state is no JSON"),
+        ("\ud800", "the state is no JSON"),
+    ],
+    ids=range(8),
+)
+def test_a_state_that_is_none_is_told(state: str, problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["send", "go", "--state", state])
+    assert ended.value.code == 2
+    assert problem in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("line", ["--debug", "fly", "serve", "serve cook", "send", "up --port 70000", "task"])
 def test_wrong_usage_is_exit_code_2(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
