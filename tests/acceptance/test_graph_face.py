@@ -76,6 +76,7 @@ async def test_a_graph_is_built_run_asked_answered_and_looked_at(tmp_path: Path)
                 await run_by_name(agent)
                 await refuse(agent, url)
                 await end_early(agent)
+                await answer_one_of_two(agent)
             await asyncio.to_thread(run_without_a_loop, url)
 
 
@@ -193,6 +194,21 @@ async def end_early(agent: pentad.Agent) -> None:
     assert result.error
     with pytest.raises(pentad.Conflict):
         await run.pause()
+
+
+async def answer_one_of_two(agent: pentad.Agent) -> None:
+    """The turn of an answer ends as waiting while another branch still asks, and with the run after the last answer."""
+    two = pentad.AgentBuilder("two").add_parallel("fan", ["a", "b"], then="sum")
+    two.add_ask_node("a", "A?").add_ask_node("b", "B?").add_tool_node("sum", "calculator", {"expression": "1"})
+    run = await two.set_entry_point("fan").set_end_points("sum").build().execute(agent=agent, content="go")
+    for end in ("waiting", "completed"):
+        with pytest.raises(pentad.RunWaits) as waits:
+            await run.result()
+        turn = agent.turn("yes", session_id=run.session_id, task_id=waits.value.task_id)
+        assert [received async for received in turn]
+        assert turn.end is not None
+        assert turn.end.outcome == end
+    assert (await run.result()).success
 
 
 def run_without_a_loop(url: str) -> None:
