@@ -175,7 +175,6 @@ ASKED: tuple[Callable[[Mapping[str, Any]], object], ...] = (
     *(
         read_expansion,
         read_move,
-        read_fork,
         read_undo,
         read_forgetting,
         read_episode,
@@ -184,7 +183,7 @@ ASKED: tuple[Callable[[Mapping[str, Any]], object], ...] = (
         read_reindexing,
     ),
     read_token_request,
-    lambda body: read_fork(body, "task-0-1"),
+    lambda body: read_fork(body, "m1"),
     lambda body: read_message(body, "t", "s", "m"),
     lambda body: read_run(body, "poet"),
     lambda body: read_call(body, "echo"),
