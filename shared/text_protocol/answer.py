@@ -14,6 +14,8 @@ _LABEL = re.compile(rf"^[ \t]*(?:\*\*)?({'|'.join(LABELS)})(?:\*\*)?[ \t]*:(?:\*
 """A label at the beginning of a line; some models write it in bold letters."""
 _MAX_LABEL = 32
 """Characters within which the colon behind a label stands."""
+_MAX_INDENT = 256
+"""Characters of a line that are held back for a label; no blank line is longer."""
 _FORM = (
     f"Write `{THOUGHT}:`, then either `{ACTION}:` with the name of one tool and `{INPUT}:` with one JSON object, or "
     f"`{FINAL}:` with the answer"
@@ -149,6 +151,8 @@ class TextSplitter:
 
 def _may_be_label(line: str) -> bool:
     """Whether a line that has not ended may still turn out to be a label."""
+    if len(line) > _MAX_INDENT:
+        return False
     begun = line.lstrip(" \t*")
     if ":" in line[: _MAX_LABEL + len(line) - len(begun)]:
         return False
