@@ -19,9 +19,21 @@ class LocalDate(Contract):
         return cls(date=datetime.fromtimestamp(at_ms / 1000, zone_of(time_zone)).date(), time_zone=time_zone)
 
     @property
+    def words(self) -> str:
+        """The day with its weekday and time zone: the same words all day long, so that model servers can cache them."""
+        return f"{self.date:%A}, {self.date.isoformat()} (time zone {self.time_zone})"
+
+    @property
     def told(self) -> str:
-        """The end of a system prompt: the same words all day long, so that the model server can cache the prompt."""
-        return f"\n\nToday is {self.date:%A}, {self.date.isoformat()} (time zone {self.time_zone})."
+        """The end of a system prompt that does not say the day itself."""
+        return f"\n\nToday is {self.words}."
+
+
+def minute_at(at_ms: int, time_zone: str) -> str:
+    """Return the minute of a time in milliseconds since the epoch, in words like those of `LocalDate`. Raises
+    ``ValueError`` for an unknown zone."""
+    at = datetime.fromtimestamp(at_ms / 1000, zone_of(time_zone))
+    return f"{at:%A}, {at.date().isoformat()} {at:%H:%M} (time zone {time_zone})"
 
 
 def zone_of(name: str) -> tzinfo:

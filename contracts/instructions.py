@@ -14,8 +14,14 @@ OutputMode = Literal["stream", "json"]
 MessagePolicy = Literal["steer", "queue", "interrupt"]
 """Effect of a message that comes during a turn. ``steer``: the next step sees it. ``queue``: it starts a turn of its
 own when the current one has ended. ``interrupt``: the running model call is cut, and the next step sees the message."""
+CallForm = Literal["native", "text", "auto"]
+"""Form in which a model calls tools. ``native``: that of its server's protocol. ``text``: Thought, Action and Action
+Input as text, and results as Observation. ``auto``: native where the model can, else as text."""
 PLACEHOLDERS = ("goal", "session_id", "started_at", "tenant_id", "user_id")
 """Names that a system prompt may contain as ``{{NAME}}``: their values never change during a task."""
+TODAY, NOW = "today", "now"
+"""Names of placeholders for the time: the day of the step, and the minute at which the turn's message came. They are
+told in the time zone of the task."""
 _VARIABLE = "metadata."
 """Begins a placeholder for a value of a message's metadata: ``{{metadata.NAME}}``."""
 _STATE = "state."
@@ -95,6 +101,7 @@ class Instruction(Contract):
     retry: int | None = Field(default=None, ge=1, le=100)
     """How often the model is asked for one step, if its answers break off or are empty; absent:
     ``PENTAD_MAX_ATTEMPTS``, and twice for empty answers."""
+    calls: CallForm = "native"
     share: bool = False
     """Whether memories of messages without a user are shared by the whole tenant; else only their session has them."""
 
@@ -104,12 +111,13 @@ class Instruction(Contract):
             raise ValueError(f"system_prompt names more than {MAX_VARIABLES} values of metadata")
         if len(self.state_paths) > MAX_VARIABLES:
             raise ValueError(f"system_prompt names more than {MAX_VARIABLES} places of the state")
-        named = self.placeholders.difference(PLACEHOLDERS)
+        named = self.placeholders.difference(PLACEHOLDERS, (TODAY, NOW))
         unknown = sorted(name for name in named if not name.startswith((_VARIABLE, _STATE)))
         if unknown:
             name = f"{{{{{unknown[0]}}}}}"
             raise ValueError(
-                f"system_prompt names {name}; there are only: {', '.join(PLACEHOLDERS)}, metadata.NAME, state.PATH; "
+                f"system_prompt names {name}; there are only: {', '.join((*PLACEHOLDERS, TODAY, NOW))}, metadata.NAME, "
+                "state.PATH; "
                 f"where the model is to read {name} as text, write {{{{{name}}}}}"
             )
         if (self.output == "json") != (self.output_schema is not None):
@@ -156,5 +164,8 @@ class Instruction(Contract):
     def to_json(self) -> bytes:
         """Return the wire form. Defaults of newer fields are left out, so that older instructions keep their digest."""
         defaults = {"on_message": self.on_message == "steer", "share": not self.share}
+        defaults |= {"calls": self.calls == "native"}
         absent = {name for name, is_default in defaults.items() if is_default}
-        return self.__pydantic_serializer__.to_json(self, exclude_none=True, exclude=absent)
+        made: bytes = self.__pydantic_serializer__.to_json(self, exclude_none=True, exclude=absent)
+        # An absent `tool_rounds` would be read as its default.
+        return made if self.tool_rounds is not None else b'%s,"tool_rounds":null}' % made[:-1]

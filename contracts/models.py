@@ -98,6 +98,9 @@ class ModelEntry(Contract):
     concurrency: Annotated[int, Field(ge=1, le=100_000)] | None = None
     """Number of simultaneous calls in the whole system."""
     prices: Prices | None = None
+    tools: Literal["native", "text"] | None = None
+    """Form in which the model calls tools for instructions that leave it open (``calls = "auto"``). ``text``: it has no
+    tool calls of its own. Absent: native, until its server refuses tools."""
     context_tokens: Annotated[int, Field(ge=MIN_CONTEXT_TOKENS, le=MAX_CONTEXT_TOKENS)] | None = None
     """Tokens that a prompt and its answer may have together; None: as many as the server is found to take."""
     think_tags: ThinkTagsHabit | None = None
@@ -169,6 +172,8 @@ class ModelEntry(Contract):
             raise ValueError("fallbacks: vectors of two models do not compare, so an embedding model has none")
         if self.think_tags is not None:
             raise ValueError("think_tags: an embedding model says nothing")
+        if self.tools is not None:
+            raise ValueError("tools: an embedding model calls none")
         if self.context_tokens is not None:
             raise ValueError("context_tokens: an embedding model has no prompts: it is asked for less where it refuses")
         if set(self.parameters) - {"dimensions"}:

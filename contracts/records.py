@@ -161,6 +161,8 @@ class Manifest(Contract):
     """Outcome of recalling memories for a task's first step; absent for other steps."""
     today: LocalDate | None = None
     """Day at the end of the system prompt; absent for steps of versions whose prompts had none."""
+    now: str | None = None
+    """Words for the minute at which the turn began, as the system prompt had them; absent: it does not name it."""
     variables: dict[str, str] | None = None
     """Values of metadata that the system prompt had, by their names; absent: it names none, or none was given."""
     state: dict[str, str] | None = None
@@ -171,6 +173,8 @@ class Manifest(Contract):
     """Whether the model could call the offered tools. ``none``: it could not call them any more; absent: it could."""
     told_schema: bool | None = None
     """Whether the model's server got the schema of the instruction's output; absent: it did not."""
+    text_calls: bool | None = None
+    """Whether the prompt had tools, calls and results as text; absent: it had them in the form of the protocol."""
     digest: str
 
 

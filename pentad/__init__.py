@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pentad import agents
     from pentad.client.agent import Agent, connect
     from pentad.client.answers import Traced
     from pentad.client.blocking import SyncAgent, connect_sync
@@ -179,6 +180,7 @@ __all__ = [
     "WrongGraph",
     "action",
     "agent_tool",
+    "agents",
     "anchor_of",
     "connect",
     "connect_sync",
@@ -190,6 +192,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "agents":
+        return import_module("pentad.agents")
     if name not in _HOMES:
         raise AttributeError(f"module 'pentad' has no attribute {name!r}")
     try:

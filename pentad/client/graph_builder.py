@@ -131,7 +131,7 @@ class AgentBuilder:
             key,
             description=description,
             model=model,
-            tools=None if tools is None else [_tool_name(f"node {key!r}: tools", tool) for tool in tools],
+            tools=None if tools is None else [tool_name(f"node {key!r}: tools", tool) for tool in tools],
             system_prompt=system_prompt,
             instruction=instruction,
             output="json" if output is None and schema is not None else output,
@@ -146,7 +146,7 @@ class AgentBuilder:
         self, key: str, tool: NamedTool, args: Mapping[str, Any] | None = None, **options: Unpack[NodeOptions]
     ) -> Self:
         """Add a node that makes one tool call. An argument like ``state.city`` stands for a value of the state."""
-        name = _tool_name(f"node {key!r}: tool", tool)
+        name = tool_name(f"node {key!r}: tool", tool)
         return self._node("tool", key, tool=name, args=None if args is None else dict(args), **_options(options))
 
     def add_graph_node(self, key: str, graph: str | AgentGraph, **options: Unpack[NodeOptions]) -> Self:
@@ -214,7 +214,7 @@ class AgentBuilder:
         """
         edge: dict[str, Any] = {"from": source, "to": target}
         if check is not None:
-            edge["check"] = _tool_name(f"edge {source!r} to {target!r}: check", check)
+            edge["check"] = tool_name(f"edge {source!r} to {target!r}: check", check)
         if condition is not None:
             edge |= {"when": condition} if isinstance(condition, str) else {"where": dict(condition)}
         elif check is None:
@@ -244,7 +244,8 @@ def _options(options: NodeOptions) -> dict[str, Any]:
     return given | {"retry": _retry(options.get("retry"))}
 
 
-def _tool_name(place: str, tool: NamedTool) -> str:
+def tool_name(place: str, tool: NamedTool) -> str:
+    """Return the name of a tool. ``place``: where it is named. Raises ``WrongGraph`` for what is no tool."""
     if isinstance(tool, str):
         return tool
     definition = definition_of(tool)

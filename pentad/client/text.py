@@ -108,4 +108,6 @@ def said_in(event: SessionEvent, task_id: str | None) -> str:
     """Return the text that an event says to the person in a turn of ``task_id``; empty for other events."""
     if isinstance(event, Snapshot):
         return answer_in(event, task_id)
+    if isinstance(event, MessageEvent) and task_id is not None and event.task_id != task_id:
+        return ""  # of a task that this one has started
     return event.content if isinstance(event, MessageEvent | ControlResult) else ""

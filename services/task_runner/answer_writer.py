@@ -72,6 +72,8 @@ class Asked:
     """Whether the model's server is told the schema of the answer."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Values of metadata in the system message."""
+    now: str | None = None
+    """The minute at which the turn began, where the system message names it."""
     recall: Recall | None = None
     """Result of the initial recall, where this is the task's first question."""
     state: Mapping[str, str] = field(default_factory=dict)
@@ -84,6 +86,8 @@ class Asked:
     """When the time of the graph's node is over, in ms; 0 for no limit."""
     agents: Mapping[str, Runnable] = field(default_factory=dict)
     """Instructions and graphs that the model may call, by the names of their tools."""
+    text_calls: bool = False
+    """Whether tools, calls and results are written as text."""
 
 
 @immutable
@@ -210,9 +214,11 @@ def _manifest(task: TaskHeader, answer: ModelAnswer, asked: Asked, since: Sequen
         recall=recall.outcome if recall is not None else None,
         walk=recall.walk if recall is not None else None,
         today=asked.today,
+        now=asked.now,
         variables=dict(asked.variables) or None,
         state=dict(asked.state) or None,
         graph_version=task.graph or None,
+        text_calls=asked.text_calls or None,
         tool_choice=None if asked.may_call or toolbox.json is None else "none",
         told_schema=asked.told_schema or None,
         digest=chain(task.digest, since, asked.system, toolbox.digest, answer.model),
@@ -227,6 +233,8 @@ def _is_shown(following: Following, asked: Asked) -> bool:
         return False
     if isinstance(following, GoOn):
         return bool(following.text)
+    if asked.text_calls and isinstance(following, CallTools | AskAgain):  # its text is a thought
+        return False
     return isinstance(following, Complete) or (asked.chosen.output is None and not isinstance(following, CallFailed))
 
 
@@ -319,7 +327,8 @@ def _ask_again(writer: StepWriter, following: AskAgain) -> None:
     follows at once.
     """
     writer.emit(TaskStatusEvent, status="active", reason=f"the answer is asked for again: {following.problem}")
-    text = f"This answer cannot be used: {following.problem}. Answer again, with one JSON value alone that fits."
+    how = "with one JSON value alone that fits" if following.json else "in the form that you were told"
+    text = f"This answer cannot be used: {following.problem}. Answer again, {how}."
     writer.append(user(text), origin="repair")
     writer.commit.rewake()
 

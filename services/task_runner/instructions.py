@@ -2,12 +2,13 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from types import MappingProxyType
 
-from pentad.contracts.dates import LocalDate
+from pentad.contracts.dates import LocalDate, minute_at
 from pentad.contracts.graph_nodes import LlmNode, Node
 from pentad.contracts.graphs import GraphSpec, Runnable
 from pentad.contracts.ids import rfc3339
-from pentad.contracts.instructions import Instruction
+from pentad.contracts.instructions import NOW, Instruction
 from pentad.services.task_runner.domain.own_tools import agent_tool_name
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.errors import DamagedError
@@ -21,6 +22,7 @@ from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.store.store import Store, guarded
 
 _REMEMBERED = 256
+_NO_VALUES: Mapping[str, str] = MappingProxyType({})
 _NAME_CHARS = 60
 """Characters of a graph's name in the names of its nodes' instructions."""
 
@@ -44,14 +46,28 @@ class Chosen:
     variables: frozenset[str] = frozenset()
     """Names of the values of metadata that the system prompt has."""
 
+    def now(self, at_ms: int, today: LocalDate) -> str | None:
+        """The minute at which the turn began, in words; None where the system prompt does not name it.
+
+        It is that of the turn's message and not of the step, so that all steps of a turn have the same prompt.
+        """
+        return minute_at(at_ms, today.time_zone) if NOW in self.instruction.placeholders else None
+
     def system(
-        self, task: TaskHeader, today: LocalDate, variables: Mapping[str, str], state: Mapping[str, str]
+        self,
+        task: TaskHeader,
+        today: LocalDate,
+        variables: Mapping[str, str],
+        now: str | None = None,
+        state: Mapping[str, str] = _NO_VALUES,
     ) -> bytes:
         """The system message for this task. It is the same in each of its steps of a day, and changes at its end, and
-        when a message gives one of the ``variables`` another value, or a node of a graph the ``state``."""
+        when a message gives one of the ``variables`` another value, or begins a turn whose time the prompt names, or
+        when a node of a graph gives the ``state`` another value.
+        """
         if self.fixed is not None:
             return encoded_system(self.fixed, today)
-        return system_message(self.instruction, values_of(task, variables, state), today)
+        return system_message(self.instruction, values_of(task, variables, now, state), today)
 
 
 def choose(instruction: Instruction, version: str) -> Chosen:
@@ -61,12 +77,14 @@ def choose(instruction: Instruction, version: str) -> Chosen:
     return Chosen(instruction, version, output, server_schema(schema), fixed_prompt(instruction), instruction.variables)
 
 
-def values_of(task: TaskHeader, variables: Mapping[str, str], state: Mapping[str, str]) -> PromptValues:
-    """The values of this task that a system prompt may name; a fork has those of the first task of all."""
-    session, began = task.session, rfc3339(task.created)
+def values_of(
+    task: TaskHeader, variables: Mapping[str, str], now: str | None, state: Mapping[str, str]
+) -> PromptValues:
+    """The values of this task that a system prompt may name; a fork names the session and begin of the first task."""
+    session, begun = task.session, rfc3339(task.created)
     if task.fork is not None:
-        session, began = task.fork.named_session_id, task.fork.named_started_at
-    return PromptValues(task.goal, session, began, task.tenant, task.user, variables, state)
+        session, begun = task.fork.named_session_id, task.fork.named_started_at
+    return PromptValues(task.goal, session, begun, task.tenant, task.user, variables, now or "", state)
 
 
 class TaskInstructions:

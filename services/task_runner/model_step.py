@@ -14,7 +14,7 @@ from pentad.contracts.dates import LocalDate
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import INTERRUPTED, TaskStatusEvent
 from pentad.contracts.graphs import Runnable
-from pentad.contracts.instructions import OutputMode
+from pentad.contracts.instructions import Instruction, OutputMode
 from pentad.contracts.records import NodeEntry
 from pentad.contracts.tools import ToolSpec
 from pentad.services.task_runner.answer_writer import Asked, Following, ModelQuestion, rules_of, write_answer
@@ -55,6 +55,7 @@ from pentad.services.task_runner.instructions import Chosen, TaskInstructions
 from pentad.services.task_runner.prompt import Toolbox, TranscriptCache, user
 from pentad.services.task_runner.step import Step, Steps
 from pentad.services.task_runner.step_writer import StepWriter
+from pentad.services.task_runner.text_calls import read_text_answer, split_deltas
 from pentad.services.task_runner.tool_calls import report_unserved_calls
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.task_runner.work import Work, graph_work
@@ -70,6 +71,7 @@ from pentad.shared.memory.task_recall import Recall
 from pentad.shared.models.model_pool import ModelPool
 from pentad.shared.models.ports import (
     ChatRequest,
+    DeltaSink,
     ModelAnswer,
     ModelBusy,
     ModelCutOff,
@@ -79,6 +81,7 @@ from pentad.shared.models.ports import (
     Usage,
 )
 from pentad.shared.store.store import guarded
+from pentad.shared.text_protocol.request import as_text, with_protocol
 
 log = logging.getLogger(__name__)
 
@@ -150,7 +153,10 @@ class ModelSteps:
         if isinstance(answer, ModelFailed):
             asking.deltas.stop()
             return "failed" if await self._without_answer(asking, closed, answer) else "overtaken"
-        effect = await _after(asking, answer)
+        if self._has_learned_text_calls(asking):
+            asking.deltas.stop()
+            return await self._cost_alone(asking, answer)
+        answer, effect = await _after(asking, answer)
         return await self._effect(asking, closed, answer, effect, redriven=isinstance(planned, CallAgain))
 
     async def _effect(
@@ -177,6 +183,20 @@ class ModelSteps:
         if isinstance(effect, AskTheModel):
             raise TypeError(f"{type(asking.strategy).__name__} asks the model before its last answer is kept")
         return await self._answered(asking, answer, effect, entries, redriven=redriven)
+
+    def _writes_calls(self, instruction: Instruction) -> bool:
+        """Whether this instruction's model calls tools as text."""
+        if instruction.calls != "auto":
+            return instruction.calls == "text"
+        return self._models.calls_as_text(instruction.model)
+
+    def _has_learned_text_calls(self, asking: ModelQuestion) -> bool:
+        """Whether the model was offered tools, and its server has just refused them: it is asked again, with calls as
+        text.
+        """
+        asked = asking.asked
+        offered = asked.toolbox.json is not None and not asked.text_calls
+        return offered and self._writes_calls(asked.chosen.instruction)
 
     async def _work(self, step: Step) -> "Work | str":
         """Find the instruction and the way of working for this step, or the reason why nobody knows them any more."""
@@ -216,7 +236,11 @@ class ModelSteps:
         most, today = self._steps.settings.pentad_calls_per_step, self._today(step)
         given = [step.task.variables, *step.arrived.metadata]
         variables = bounded_variables(chosen.variables, given) if chosen.variables else {}
-        system = chosen.system(step.task, today, variables, work.state)
+        now = chosen.now(writer.turn.at or step.taken.lease.now, today)
+        system = chosen.system(step.task, today, variables, now, work.state)
+        text_calls = self._writes_calls(chosen.instruction)
+        if text_calls:
+            system = with_protocol(system, toolbox.json)
         rounds = chosen.instruction.tool_rounds
         may_call = rounds is None or writer.turn.steps - writer.repairs - work.steps_before(writer) < rounds
         asked = Asked(
@@ -229,6 +253,7 @@ class ModelSteps:
             writer.clock(),
             may_call,
             variables=variables,
+            now=now,
             told_schema=chosen.schema is not None and _is_answer_due(toolbox, step, may_call),
             recall=recall,
             state=work.state,
@@ -236,6 +261,7 @@ class ModelSteps:
             run=work.run,
             limit_at=work.limit_at(writer.clock()),
             agents=agents,
+            text_calls=text_calls,
         )
         strategy, rules = work.strategy, rules_of(asked, writer, most)
         if not strategy.asks_models:
@@ -255,9 +281,13 @@ class ModelSteps:
         if isinstance(planned, CallAgain):
             return _answer_of(planned)
         step, asked = asking.step, asking.asked
+        prompt: Sequence[bytes] = [*step.transcript.prompt, *asking.writer.added]
+        sink: DeltaSink = asking.deltas.add
+        if asked.text_calls:
+            prompt, sink = as_text(prompt), split_deltas(sink)
         request = ChatRequest(
-            messages=[asked.system, *step.transcript.prompt, *asking.writer.added],
-            tools=asked.toolbox.json,
+            messages=[asked.system, *prompt],
+            tools=None if asked.text_calls else asked.toolbox.json,
             timeout_s=self._time_left(step, asked.limit_at),
             may_call=asked.may_call,
             answer_schema=asked.chosen.schema if asked.told_schema else None,
@@ -267,7 +297,7 @@ class ModelSteps:
             max_tokens=asked.chosen.instruction.max_tokens,
             on_cut=asking.cut.append if asking.heeds_messages else None,
         )
-        return self._models.ask(asked.chosen.instruction.model, request, asking.deltas.add)
+        return self._models.ask(asked.chosen.instruction.model, request, sink)
 
     async def _answered(
         self,
@@ -296,7 +326,7 @@ class ModelSteps:
         return "committed" if outcome == "continued" else outcome
 
     async def _cost_alone(self, asking: ModelQuestion, answer: ModelAnswer) -> StepOutcome:
-        """Commit only the cost of an answer that a message has cut short."""
+        """Commit only the cost of an answer that is not kept; the model is asked again."""
         writer = self._steps.writer(asking.step)
         writer.spend_without_step(answer.usage, None)
         writer.commit.rewake()
@@ -467,12 +497,14 @@ def _ready(asking: ModelQuestion) -> TurnReady:
     return TurnReady(newest, asking.writer.ended, said, step.taken.clock())
 
 
-async def _after(asking: ModelQuestion, answer: ModelAnswer) -> Effect:
-    """The effect of an answer; long arguments of calls are parsed outside the event loop."""
-    event = ModelAnswered(answer, await _checked(asking, answer), asking.step.taken.clock())
+async def _after(asking: ModelQuestion, answer: ModelAnswer) -> tuple[ModelAnswer, Effect]:
+    """An answer, read where it is text, and its effect; long arguments of calls are parsed outside the event loop."""
+    answer, malformed = read_text_answer(answer) if asking.asked.text_calls else (answer, "")
+    checked = None if malformed else await _checked(asking, answer)
+    event = ModelAnswered(answer, checked, malformed, asking.step.taken.clock())
     if sum(len(call.arguments) for call in answer.tool_calls) < LARGE_VALUE:
-        return asking.strategy.next(asking.rules, event)
-    return await asyncio.to_thread(asking.strategy.next, asking.rules, event)
+        return answer, asking.strategy.next(asking.rules, event)
+    return answer, await asyncio.to_thread(asking.strategy.next, asking.rules, event)
 
 
 async def _checked(asking: ModelQuestion, answer: ModelAnswer) -> CheckedJson | None:

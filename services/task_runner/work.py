@@ -1,6 +1,7 @@
 """Finds the instruction and the way of working for a step: those of the node that the run of a graph has come to."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Any
@@ -118,7 +119,11 @@ def _shown_state(place: GraphPlace, graph: GraphSpec, chosen: Chosen) -> Mapping
     if not paths:
         return _NO_VALUES
     state = written(place.run.first_state, place.run.writes, graph.reducers)
-    return {path: _cut(as_text(value_at(state, path))) for path in sorted(paths)}
+    shown = {}
+    for path in sorted(paths):
+        with suppress(StateError):  # the prompt says that it is not given
+            shown[path] = _cut(as_text(value_at(state, path)))
+    return shown
 
 
 def _cut(text: str) -> str:

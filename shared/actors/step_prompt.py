@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.records import Manifest, StepPrompt, StepRecord, TaskRecord
@@ -17,6 +17,7 @@ from pentad.shared.actors.transcript import chat_form, prompt_of, replaced, repl
 from pentad.shared.errors import DamagedError
 from pentad.shared.instructions.instruction_list import graph_kept_under, kept_under
 from pentad.shared.instructions.system_prompt import PromptValues, system_message
+from pentad.shared.text_protocol.request import as_text, with_protocol
 
 
 def chain(digest: str, added: Iterable[bytes], system: bytes, tools: str, model: str) -> str:
@@ -54,10 +55,14 @@ def rebuild(record: TaskRecord, step: int) -> StepPrompt | None:
         if end > len(chat):
             raise DamagedError(f"task {record.task.task_id} has lost messages: step {kept.step} had {end}")
         instruction = _instruction(record, manifest.instruction_version)
+        tools = _material(record, tools_kept_under(manifest.tools)) if manifest.tools else None
         system = system_message(instruction, _values(record, chat[:end], manifest), manifest.today)
+        if manifest.text_calls:
+            system = with_protocol(system, to_json(tools) if tools is not None else None)
         digest, covered = chain(digest, chat[covered:end], system, manifest.tools, manifest.model), end
         if kept.step == step:
-            asked = [system, *prompt_of(chat[:end], replacements_in(chat[:end]))]
+            prompt = prompt_of(chat[:end], replacements_in(chat[:end]))
+            asked = [system, *(as_text(prompt) if manifest.text_calls else prompt)]
             return _shown(record, kept, instruction, asked, digest)
     return None
 
@@ -75,7 +80,9 @@ def _shown(
         model=manifest.model,
         model_id=manifest.model_id,
         messages=[from_json(line) for line in prompt],
-        tools=_material(record, tools_kept_under(manifest.tools)) if manifest.tools else None,
+        tools=_material(record, tools_kept_under(manifest.tools))
+        if manifest.tools and not manifest.text_calls
+        else None,
         tool_choice=manifest.tool_choice,
         answer_schema=instruction.output_schema if manifest.told_schema else None,
         temperature=instruction.temperature,
@@ -98,11 +105,11 @@ def _values(record: TaskRecord, messages: Sequence[bytes], manifest: Manifest) -
         if message.get("role") == "user" and message.get("origin") is None and n not in gone
     )
     goal = next((goal_of(text) for text in said), task.goal)
-    variables, state = manifest.variables or {}, manifest.state or {}
-    session, began = task.session_id, task.created_at
+    user, variables, now = task.user_id or "", manifest.variables or {}, manifest.now or ""
+    session, begun, state = task.session_id, task.created_at, manifest.state or {}
     if task.forked_from is not None:
-        session, began = task.forked_from.named_session_id, task.forked_from.named_started_at
-    return PromptValues(goal, session, began, record.tenant_id, task.user_id or "", variables, state)
+        session, begun = task.forked_from.named_session_id, task.forked_from.named_started_at
+    return PromptValues(goal, session, begun, record.tenant_id, user, variables, now, state)
 
 
 def _instruction(record: TaskRecord, version: str | None) -> Instruction:

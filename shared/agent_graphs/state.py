@@ -12,6 +12,8 @@ from pentad.contracts.graph_nodes import MAX_STATE, Comparison, Reducer
 from pentad.shared.agent_graphs.run import Writes
 
 State = Mapping[str, Any]
+_INDEX = re.compile(r"-1|[0-9]{1,9}")
+"""Index of a list's item."""
 _PATH = re.compile(r"state(?:\.[A-Za-z0-9_-]{1,64}){1,8}")
 _PLACEHOLDER = re.compile(r"\{\{ *(state(?:\.[A-Za-z0-9_-]{1,64}){1,8}) *\}\}")
 
@@ -60,12 +62,15 @@ _JOINS: Mapping[Reducer, Callable[[str, Any, Any], Any]] = MappingProxyType(
 
 
 def value_at(state: State, path: str) -> Any:
-    """Return the value at a place such as ``state.items.0``. Raises ``StateError`` if there is none."""
+    """Return the value at a place such as ``state.items.0``; ``-1`` is the last of a list.
+
+    Raises ``StateError`` if there is none.
+    """
     found: Any = state
     for part in path.split(".")[1:]:
         if isinstance(found, Mapping) and part in found:
             found = found[part]
-        elif isinstance(found, list) and part.isdecimal() and int(part) < len(found):
+        elif isinstance(found, list) and _INDEX.fullmatch(part) and int(part) < len(found) > 0:
             found = found[int(part)]
         else:
             raise StateError(f"the state has no {path}")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from pentad.contracts.graphs import GraphSpec
 from pentad.contracts.instructions import DIRECT_CALL, Instruction
 
 EXECUTOR = Instruction(
@@ -136,6 +137,39 @@ TOOL_CALLER = Instruction(
 )
 """Instruction of a tool call outside a conversation: its task is durable as all tasks are, and is not remembered."""
 
+SIMPLE = Instruction(
+    name="simple",
+    description="Answers without tools.",
+    system_prompt="You are a helpful assistant. Answer in the user's language.",
+    tools=[],
+)
+
+FUNCTION_CALL = EXECUTOR.model_copy(
+    update={
+        "name": "function_call",
+        "description": "Answers with tools, called as functions; the executor's other name.",
+    }
+)
+
+REACT = Instruction(
+    name="react",
+    description="Thinks, acts and observes in text, step by step; for models without tool calls of their own, too.",
+    system_prompt=(
+        "You are a helpful assistant that solves tasks step by step. Think before each action, use one tool at a time, "
+        "and look at its result before you go on. When a tool reports an error, try another way."
+    ),
+    tool_rounds=None,
+    calls="text",
+)
+
+UNIFIED = Instruction(
+    name="unified",
+    description="Answers with tools, called as functions where the model can, else in text.",
+    system_prompt=EXECUTOR.system_prompt,
+    tool_rounds=None,
+    calls="auto",
+)
+
 GRAPH_JUDGE = Instruction(
     name="graph_judge",
     description="Says which conditions of a graph's edges hold in a conversation.",
@@ -166,6 +200,104 @@ GRAPH_NODE = Instruction(
     recall=False,
 )
 
+MEMORY = Instruction(
+    name="memory",
+    description="Looks into the long-term memory before it answers, and notes what will be worth knowing.",
+    system_prompt=(
+        "You are a helpful assistant with a long-term memory. Before you answer, search it for what it knows about the "
+        "matter, and open what looks important. When the user says something that will be worth knowing in another "
+        "conversation, note it, with how much it matters from 0 to 1; leave out small talk. Answer in the user's "
+        "language, and say from where you know a thing."
+    ),
+    tools=["memory_search", "memory_expand", "memory_note"],
+    tool_rounds=None,
+    recall=True,
+)
+
+STRATEGIES = (SIMPLE, FUNCTION_CALL, REACT, UNIFIED, MEMORY)
+"""Built-in ways to work, each an instruction that users can read and copy."""
+_PLAN = {
+    "type": "object",
+    "properties": {"steps": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 20}},
+    "required": ["steps"],
+    "additionalProperties": False,
+}
+_TICKED = {
+    "type": "object",
+    "properties": {
+        "step": {"type": "string"},
+        "result": {"type": "string"},
+        "ok": {"type": "boolean"},
+        "left": {"type": "integer", "minimum": 0},
+    },
+    "required": ["step", "result", "ok", "left"],
+    "additionalProperties": False,
+}
+PLAN_SOLVE = GraphSpec.model_validate(
+    {
+        "name": "plan_solve",
+        "description": "Makes a plan, carries out its steps one by one, plans anew when one fails, and sums up.",
+        "max_iterations": 60,
+        "timeout": 1_800,
+        "state_schema": {
+            "type": "object",
+            "properties": {"plan": {"type": "object"}, "done": {"type": "array", "reducer": "append"}},
+        },
+        "nodes": [
+            {
+                "key": "plan",
+                "kind": "llm",
+                "description": "Makes the plan, or a new one for what is left.",
+                "system_prompt": (
+                    "You plan how a task is solved. Write the steps that are needed, each one thing to do, in their "
+                    "order, as few as will do. Steps that were carried out: {{state.done}}. Where one of them has "
+                    "failed, plan another way to the goal; leave out what is done."
+                ),
+                "tools": [],
+                "output": "json",
+                "output_schema": _PLAN,
+                "writes": "plan",
+            },
+            {
+                "key": "act",
+                "kind": "llm",
+                "description": "Carries out the next step of the plan.",
+                "system_prompt": (
+                    "You carry out a plan, one step at a time: {{state.plan}}. Carried out so far: {{state.done}}. "
+                    "Take the next step of the plan that is not carried out, and use the tools that you need for it. "
+                    "Then say in step what it was, in result what came of it, in ok whether it has succeeded, and in "
+                    "left how many steps of the plan are left after it."
+                ),
+                "output": "json",
+                "output_schema": _TICKED,
+                "writes": "done",
+                "retry": {"attempts": 2},
+            },
+            {
+                "key": "summary",
+                "kind": "llm",
+                "description": "Answers with what the steps have found.",
+                "system_prompt": (
+                    "Answer the user with what the steps of the plan have found: {{state.done}}. Say what could not be "
+                    "done. Answer in the user's language."
+                ),
+                "tools": [],
+            },
+        ],
+        "edges": [
+            {"from": "plan", "to": "act"},
+            {"from": "act", "to": "plan", "where": {"state.done.-1.ok": {"==": False}}},
+            {"from": "act", "to": "act", "where": {"state.done.-1.left": {">": 0}}},
+            {"from": "act", "to": "summary"},
+        ],
+        "entry": "plan",
+        "ends": ["summary"],
+    }
+)
+BUILT_IN_GRAPHS: Mapping[str, GraphSpec] = MappingProxyType({PLAN_SOLVE.name: PLAN_SOLVE})
 BUILT_IN: Mapping[str, Instruction] = MappingProxyType(
-    {each.name: each for each in (EXECUTOR, ROUTER, MEMORY_ARCHIVER, MEMORY_RETRIEVER, TOOL_CALLER, GRAPH_JUDGE)}
+    {
+        each.name: each
+        for each in (EXECUTOR, ROUTER, MEMORY_ARCHIVER, MEMORY_RETRIEVER, TOOL_CALLER, GRAPH_JUDGE, *STRATEGIES)
+    }
 )

@@ -18,7 +18,7 @@ from pentad.shared.agent_graphs.references import recursion_of
 from pentad.shared.entry_file import EntryFile
 from pentad.shared.errors import SettingsError
 from pentad.shared.immutable import immutable
-from pentad.shared.instructions.builtin import BUILT_IN
+from pentad.shared.instructions.builtin import BUILT_IN, BUILT_IN_GRAPHS
 from pentad.shared.instructions.usable import prove_usable
 from pentad.shared.settings import Settings
 
@@ -69,7 +69,7 @@ def all_runnables(
     file: Iterable[Runnable], registered: Iterable[Runnable], published: Iterable[Runnable]
 ) -> Mapping[str, KnownRunnable[Runnable]]:
     """Return the instructions and graphs that count, by name. Of two of one source the later one counts."""
-    return _counting(file, registered, published, BUILT_IN.values())
+    return _counting(file, registered, published, (*BUILT_IN.values(), *BUILT_IN_GRAPHS.values()))
 
 
 def _counting(

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pydantic_core import to_json
 
 from pentad.contracts.dates import LocalDate
-from pentad.contracts.instructions import Instruction
+from pentad.contracts.instructions import NOW, TODAY, Instruction
 from pentad.shared.immutable import immutable
 from pentad.shared.instructions.output import with_schema
 from pentad.shared.instructions.variables import quoted
@@ -31,14 +31,18 @@ class PromptValues:
     user_id: str
     variables: Mapping[str, str] = field(default_factory=dict)
     """Values of metadata by their names, each as it stands in the metadata, cut by `bounded_variables`."""
+    now: str = ""
+    """The minute at which the turn began, in words."""
     state: Mapping[str, str] = field(default_factory=dict)
     """Values of the state of a graph's run as texts, by their places."""
 
-    def by_name(self, names: Iterable[str]) -> Mapping[str, str]:
+    def by_name(self, names: Iterable[str], today: LocalDate | None) -> Mapping[str, str]:
         """Return the values by the names of their placeholders."""
-        return {name: self._value(name) for name in names}
+        return {name: self._value(name, today) for name in names}
 
-    def _value(self, name: str) -> str:
+    def _value(self, name: str, today: LocalDate | None) -> str:
+        if name == TODAY:
+            return today.words if today is not None else ""
         place, _, variable = name.partition(".")
         if place == "state":
             return quoted(self.state.get(name))
@@ -54,14 +58,16 @@ def fixed_prompt(instruction: Instruction) -> str | None:
 def system_message(instruction: Instruction, values: PromptValues, today: LocalDate | None) -> bytes:
     """Return the system message of a step as JSON.
 
-    ``today`` is the day with which it ends; None for steps that were told no day.
+    ``today`` is the day with which it ends, unless the instruction says the day or the time itself; None for steps
+    that were told no day.
     """
     prompt = fixed_prompt(instruction)
     if prompt is None:
-        filled = instruction.filled(values.by_name(instruction.placeholders))
+        filled = instruction.filled(values.by_name(instruction.placeholders, today))
         warned = (_OF_OTHERS if instruction.variables else "") + (_OF_STATE if instruction.state_paths else "")
         prompt = with_schema(filled + warned, instruction.output_schema)
-    return encoded_system(prompt, today)
+    says_it = not instruction.placeholders.isdisjoint((TODAY, NOW))
+    return encoded_system(prompt, None if says_it else today)
 
 
 @lru_cache(maxsize=_MAX_CACHED_MESSAGES)

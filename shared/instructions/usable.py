@@ -6,9 +6,9 @@ from typing import Any
 
 from pentad.contracts.graph_nodes import LlmNode
 from pentad.contracts.graphs import GraphSpec, Runnable
-from pentad.shared.instructions.builtin import BUILT_IN, EXECUTOR
+from pentad.shared.instructions.builtin import BUILT_IN, EXECUTOR, STRATEGIES
 
-_OF_SERVICES = frozenset(BUILT_IN) - {EXECUTOR.name}
+_OF_SERVICES = frozenset(BUILT_IN) - {EXECUTOR.name, *(each.name for each in STRATEGIES)}
 """Names of the instructions that services ask by themselves: no graph may stand in their place."""
 _MAX_PROVING_S = 30.0
 """Seconds that the check of all schemas of one graph may take."""

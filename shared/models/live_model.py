@@ -21,6 +21,7 @@ from pentad.shared.models.ports import (
     ModelRefused,
     ModelUnavailable,
 )
+from pentad.shared.models.request_change import NO_TOOLS_TOLD
 from pentad.shared.models.token_counter import TokenCounter
 
 _OUTCOMES = ((ModelRefused, "refused"), (ModelUnavailable, "unavailable"), (ModelCutOff, "cut_off"))
@@ -52,6 +53,13 @@ class LiveModel:
     def window(self) -> int | None:
         """The tokens that the model takes: the least of what its entry says and its server has named; None: unknown."""
         return min((w for w in (self.entry.context_tokens, self.client.window) if w is not None), default=None)
+
+    @property
+    def calls_as_text(self) -> bool:
+        """Whether the model takes no tools, by its entry or by a refusal of its server: calls are written as text."""
+        if self.entry.tools is not None:
+            return self.entry.tools == "text"
+        return any(NO_TOOLS_TOLD in line for line in self.learned)
 
     async def answer(self, request: ChatRequest, on_delta: DeltaSink, probe: bool = False) -> ModelAnswer | ModelFailed:
         """Return the answer of the model. A failure is returned without its frames: they would keep the task alive

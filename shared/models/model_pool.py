@@ -82,6 +82,11 @@ class ModelPool:
         chain = self._chains.get(model_id)
         return chain[0].window if chain else None
 
+    def calls_as_text(self, model_id: str | None) -> bool:
+        """Whether a model takes no tools, as far as is known. ``model_id`` None: the default model."""
+        chain = self._chains.get(model_id)
+        return chain[0].calls_as_text if chain else False
+
     def counter(self, model_id: str | None) -> TokenCounter:
         """The counter of a model's prompts, not calibrated for an unknown one. ``model_id`` None: the default model."""
         chain = self._chains.get(model_id)

@@ -70,6 +70,10 @@ _LEVEL_WORDS = {
 _CALL_ID_WORDS: Mapping[str | int, str] = {"short": "by nine letters and digits", "numbered": "as functions.NAME:INDEX"}
 
 
+NO_TOOLS_TOLD = "no tools are offered to it"
+"""Words for the change that a server has taught which takes no tools."""
+
+
 @immutable
 class Change:
     """One change of a request.
@@ -97,7 +101,7 @@ class Change:
             "no_null": "its answers without text are sent back with empty text",
             "no_reasoning": "its reasoning is not sent back",
             "no_system": "the system message is sent to it within the first user message",
-            "no_tools": "no tools are offered to it",
+            "no_tools": NO_TOOLS_TOLD,
             "omit": f"{self.name} is not sent to it",
             "omit_tool": f"the tool {self.name} is not offered to it",
             "plain_text": "texts are sent to it as they are, not as lists of blocks",

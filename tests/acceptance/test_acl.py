@@ -38,6 +38,8 @@ REFUSED = (
     ("HSET", "pentad:models", "evil", "{}"),
     ("HSET", "pentad:instructions", "executor", "{}"),
     ("DEL", "pentad:instructions"),
+    ("HSET", "pentad:graphs", "executor", "{}"),
+    ("DEL", "pentad:graphs"),
     ("EVAL", "return redis.call('HSET', KEYS[1], 'a', 'b')", "1", "pentad:models"),
     ("EVAL", "return redis.call('HSET', 'pentad:models', 'a', 'b')", "0"),
     ("XADD", "pentad:inbound", "*", "data", "{}"),
@@ -57,7 +59,7 @@ REFUSED = (
 async def test_each_service_works_as_a_user_of_its_own_and_the_tool_workers_has_no_operators_power(
     tmp_path: Path,
 ) -> None:
-    """Security: with the address of a tool-worker nobody registers models or instructions, speaks as a user, erases."""
+    """Security: whoever has a tool-worker's address registers nothing, does not speak as a user, erases nothing."""
     async with RedisServer(aof="everysec") as server:
         for name, rules in service_users("pw").items():
             say(server, "ACL", "SETUSER", name, *rules)

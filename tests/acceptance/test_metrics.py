@@ -114,7 +114,7 @@ def script(held: asyncio.Event) -> Callable[[dict[str, Any]], Reply]:
         "break off": iter([cut(2)]),
         "talk": iter([say("never said to its end", chunks=6, wait=asyncio.Event(), wait_after=3)]),
         "be robbed": iter([say("never said to its end", chunks=6, wait=asyncio.Event(), wait_after=3)]),
-        "think": iter([say("at last", chunks=4, wait=held, wait_after=2)]),
+        "think": iter([say("at last", chunks=4, wait=held, wait_after=2, cached=4)]),
     }
 
     def answer(request: dict[str, Any]) -> Reply:
@@ -399,6 +399,7 @@ def exact(page: Page) -> None:
     for stream in (EMBED, ARCHIVE, TOOL_CALLS, TASK_WAKE):
         assert page.of(metrics.attempts, stream=stream.name) >= 1, stream.name
     spent = page.of(metrics.model_tokens, direction="input") + 2 * page.of(metrics.model_tokens, direction="output")
+    assert page.of(metrics.model_tokens, direction="cached") == 4
     assert page.of(metrics.model_usd) == pytest.approx(spent / 1e6)
     assert page.of(metrics.model_state, service="task-runner", model="one") == 1, (
         "two of its calls failed, not enough to leave it alone"

@@ -20,10 +20,12 @@ PURE = frozenset(
     "base64 binascii pydantic pydantic_core snowballstemmer".split()
 )
 """What a domain module may import beside contracts, its own service's domain and the data below."""
-PURE_ROOMS = ("pentad.shared.recall", "pentad.shared.segments")
+PURE_ROOMS = ("pentad.shared.recall", "pentad.shared.segments", "pentad.shared.text_protocol")
 """Rooms of the shared floor that decide as a domain does."""
 PURE_SHARED = frozenset(
     {
+        "pentad.shared.agent_graphs.run",
+        "pentad.shared.agent_graphs.state",
         "pentad.shared.clipping",
         "pentad.shared.data_urls",
         "pentad.shared.errors",

@@ -87,6 +87,7 @@ class MessageMoves:
         keys = self._queries.task_keys(tenant, task)
         header = None if keys is None else await load_task(self._store, keys)
         if keys is not None and header is not None and session in (None, header.session):
+            _check_instruction(header)
             return keys, header
         record = await self._queries.record(tenant, task) if header is None else None
         if record is not None and session in (None, record.task.session_id):
@@ -100,6 +101,8 @@ class MessageMoves:
         own = header.session if header is not None else record.task.session_id if record is not None else None
         if own is None or session not in (None, own):
             raise missing(f"there is no task {task[:128]!r}", ErrorCode.UNKNOWN_TASK)
+        if header is not None:
+            _check_instruction(header)
         return Destination(header, archived=record is not None)
 
     async def _whereabouts(self, keys: TaskKeys, source: TaskHeader, message_id: str) -> Whereabouts:
@@ -143,3 +146,9 @@ class MessageMoves:
             raise ProblemError(409, f"task {keys.task} has just been archived", ErrorCode.NOT_ALLOWED)
         metrics.published.labels(TASK_WAKE.name, MOVE).inc(posted)
         count_wake_ups(TASK_WAKE, woken)
+
+
+def _check_instruction(task: TaskHeader) -> None:
+    """Raise ``UnmovableError`` for a task whose nodes have worked with its messages: they cannot be taken apart."""
+    if task.graph:
+        raise UnmovableError(f"task {task.task_id} runs a graph: its messages stay, and it takes none of others")

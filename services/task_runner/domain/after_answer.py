@@ -93,6 +93,8 @@ class AskAgain:
     """The answer does not have the required form: the model is told the problem, and answers again."""
 
     problem: str
+    json: bool = True
+    """Whether the answer must be JSON; otherwise it must be of the text protocol."""
 
 
 @immutable
@@ -168,8 +170,16 @@ def is_to_be_checked(answer: ModelAnswer, rules: Rules) -> bool:
     return rules.json and not answer.tool_calls and bool(answer.text.strip())
 
 
-def after_answer(answer: ModelAnswer, rules: Rules, checked: CheckedJson | None = None) -> Next | NothingSaid:
-    """Decide what a task does after this answer. ``checked``: the check of an answer that `is_to_be_checked`."""
+def after_answer(
+    answer: ModelAnswer, rules: Rules, checked: CheckedJson | None = None, malformed: str = ""
+) -> Next | NothingSaid:
+    """Decide what a task does after this answer.
+
+    ``checked``: the check of an answer that `is_to_be_checked`. ``malformed``: reason why the answer is not of the
+    text protocol; '' if it is, or need not be.
+    """
+    if malformed and answer.text.strip():
+        return AskAgain(malformed, json=False) if rules.repairs_left > 0 else Fail(malformed)
     cut = _CUT if answer.finish_reason == "length" else ""
     if answer.tool_calls:
         made, more = answer.tool_calls[: rules.max_calls], answer.tool_calls[rules.max_calls :]

@@ -231,7 +231,7 @@ class GraphWork:
         return self._done(turn, event.said, event.said, event.now)
 
     def _answered(self, event: ModelAnswered, turn: Rules) -> Effect:
-        following = after_answer(event.answer, turn, event.checked)
+        following = after_answer(event.answer, turn, event.checked, event.malformed)
         if isinstance(following, Fail):
             problem = f"the model's answer is not of the form that the node asks for: {following.problem}"
             return self._failed(ErrorCode.MODEL_ERROR, problem, event.now)

@@ -85,6 +85,8 @@ class ModelAnswered:
     answer: ModelAnswer
     checked: CheckedJson | None = None
     """Check of an answer that `is_to_be_checked`."""
+    malformed: str = ""
+    """Reason why the answer is not of the text protocol; '' if it is, or need not be."""
     now: int = 0
     """Time in ms of the server's clock."""
 
@@ -181,7 +183,7 @@ class Executor:
             return after_cut(event.said, turn) or KeepNothing()
         if isinstance(event, ModelGaveUp):
             return FailRun(event.code, event.problem)
-        return after_answer(event.answer, turn, event.checked)
+        return after_answer(event.answer, turn, event.checked, event.malformed)
 
 
 class ToolCaller:

@@ -12,7 +12,7 @@ from pydantic_core import from_json, to_json
 from pentad.shared.errors import SettingsError
 from pentad.shared.models.answer_limits import asked_of_answer
 from pentad.shared.models.anthropic.assembly import MessageAssembly
-from pentad.shared.models.anthropic.prompt import anthropic_prompt, anthropic_tools
+from pentad.shared.models.anthropic.prompt import anthropic_prompt, anthropic_tools, bare_tools
 from pentad.shared.models.call_ids import with_sent_ids
 from pentad.shared.models.endpoint import CONNECT_S, Endpoint
 from pentad.shared.models.learned_form import REQUIRED
@@ -102,9 +102,11 @@ class AnthropicChat(StreamedChat):
         if prompt.system:
             mark = b"" if Change("omit", "cache_control") in changes else self._mark
             fields["system"] = b"[%s%s}]" % (prompt.system.removesuffix(b"}"), mark)
+        if tools is None and prompt.called and Change("no_tools") not in changes:
+            tools = bare_tools(prompt.called)
         if tools is not None:
             fields["tools"] = tools
-            if not request.may_call:
+            if request.tools is None or not request.may_call:
                 fields["tool_choice"] = b'{"type":"none"}'
         fields["messages"] = b"[%s]" % prompt.messages
         return _as_text(fields) if Change("plain_text") in changes else fields

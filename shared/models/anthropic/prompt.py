@@ -29,6 +29,8 @@ class AnthropicPrompt:
 
     system: bytes
     messages: bytes
+    called: tuple[str, ...]
+    """Names of the tools that the conversation calls, each once."""
     unsigned: bool
     """Whether the assistant's last turn has called tools without signed thoughts: its answer is under way, without
     the thoughts with which it began."""
@@ -41,6 +43,7 @@ class _Content:
     role: str
     results: tuple[bytes, ...] = ()
     blocks: tuple[bytes, ...] = ()
+    called: tuple[str, ...] = ()
     unsigned: bool = False
     """Whether the message calls tools without the signed thoughts before the calls."""
 
@@ -55,7 +58,7 @@ def anthropic_prompt(messages: Sequence[bytes], model: str) -> AnthropicPrompt:
             system += said.blocks
         elif said.results or said.blocks:
             turns.add(said)
-    return AnthropicPrompt(b",".join(system), b",".join(turns.messages()), turns.unsigned)
+    return AnthropicPrompt(b",".join(system), b",".join(turns.messages()), tuple(turns.called), turns.unsigned)
 
 
 @lru_cache(maxsize=8)
@@ -63,6 +66,15 @@ def anthropic_tools(tools: bytes) -> bytes:
     """Return the tools as a JSON array of this protocol, from a JSON array in OpenAI form."""
     listed = from_json(tools)
     return to_json([_tool(as_dict(as_dict(entry).get("function"))) for entry in listed])
+
+
+def bare_tools(names: Sequence[str]) -> bytes:
+    """Return tools of these names as a JSON array of this protocol. They say nothing of themselves.
+
+    They stand beside a conversation with calls where no tools are offered: servers (Bedrock's, and Anthropic's of
+    earlier versions) refuse one that calls tools which the request does not define.
+    """
+    return to_json([_tool({"name": name}) for name in names])
 
 
 class _Turns:
@@ -73,6 +85,7 @@ class _Turns:
         self._role = "user"
         self._results: list[bytes] = []
         self._blocks: list[bytes] = []
+        self.called: dict[str, None] = {}
         self.empty = True
         self.unsigned = False
 
@@ -82,6 +95,7 @@ class _Turns:
             self._turn(role)
         if role == "assistant":
             self.unsigned = said.unsigned
+        self.called |= dict.fromkeys(said.called)
         self._results += said.results
         self._blocks += said.blocks
         self.empty = False
@@ -112,8 +126,9 @@ def _content_of(raw: bytes, model: str) -> _Content:
     calls = message.get("tool_calls") if role == "assistant" else None
     if calls and isinstance(calls, list):
         blocks += [_call(as_dict(call)) for call in calls]
+        called = tuple(as_text(as_dict(as_dict(call).get("function")).get("name")) for call in calls)
         signed = [to_json(block) for block in signed_blocks(message, model)]
-        return _Content(role, blocks=(*signed, *blocks), unsigned=not signed)
+        return _Content(role, blocks=(*signed, *blocks), called=called, unsigned=not signed)
     return _Content(role, blocks=tuple(blocks))
 
 

@@ -15,6 +15,7 @@ from pydantic_core import from_json
 from pentad.contracts.quotes import quotes_in
 from pentad.contracts.tools import RESERVED_NAMES
 from pentad.shared.models.loose_values import as_dict, as_text
+from pentad.shared.models.offline.forms import fitting, form_of, judgement_of, observed, tools_in_words
 from pentad.shared.models.offline.intents import Before, Wish, first_lines, plain_number, wishes
 from pentad.shared.models.offline.memory import from_conversation, from_earlier_answer, from_memory, recalled_of
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
@@ -88,7 +89,27 @@ class _Outcome:
 
 
 def _answer(request: ChatRequest) -> tuple[str, list[Wish]]:
-    return _decide([_object(message) for message in request.messages], _offered(request.tools))
+    messages = [_object(message) for message in request.messages]
+    system = as_text(messages[0].get("content")) if messages else ""
+    judgement = judgement_of(system, as_text(messages[-1].get("content")) if messages else "")
+    if judgement is not None:
+        return judgement, []
+    told = tools_in_words(system)
+    if told is not None:
+        return _in_words(messages, told), []
+    text, calls = _decide(messages, _offered(request.tools))
+    form = form_of(system)
+    return (text, calls) if calls or form is None else (json.dumps(fitting(form, text), ensure_ascii=False), [])
+
+
+def _in_words(messages: Sequence[dict[str, Any]], tools: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return an answer whose call, if it makes one, is written as text."""
+    result = observed(as_text(messages[-1].get("content")))
+    text, calls = (result, []) if result is not None else _decide(messages, tools)
+    if not calls:
+        return f"Thought: I know it.\nFinal Answer: {text}"
+    name, args = calls[0]
+    return f"Thought: I use a tool.\nAction: {name}\nAction Input: {json.dumps(args, ensure_ascii=False)}"
 
 
 def _decide(messages: Sequence[dict[str, Any]], tools: Mapping[str, Mapping[str, Any]]) -> tuple[str, list[Wish]]:

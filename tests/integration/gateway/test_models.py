@@ -111,6 +111,28 @@ async def test_what_is_learned_of_a_model_is_told_as_the_openapi_document_says(
         assert (await health())["learned"] == ["seed is not sent to it", "no tools are offered to it"]
 
 
+async def test_the_smallest_window_that_a_process_knows_is_told(store: Store, http: httpx2.AsyncClient) -> None:
+    """Promise: who plans prompts by the health of a model stays within what each process may ask it for."""
+    await http.post("/v1/models", json={**NEW, "context_tokens": 64_000})
+    told = {"id": "new", "kind": "llm", "state": "ok", "since": "2030-01-31T12:00:00.000Z"}
+
+    def knowing(window: int | None) -> list[ModelHealth]:
+        return [ModelHealth.model_validate(told | {"context_tokens": window})]
+
+    async with (
+        beside(report_health(store, "one", lambda _: knowing(64_000))),
+        beside(report_health(store, "two", lambda _: knowing(8_192))),
+        beside(report_health(store, "three", lambda _: knowing(None))),
+    ):
+
+        async def all_three() -> bool:
+            return bool((await models(http))["new"]["health"]["processes"] == 3)
+
+        await wait_until("the processes to tell", all_three)
+        found = (await models(http))["new"]
+    assert (found["context_tokens"], found["health"]["context_tokens"]) == (64_000, 8_192)
+
+
 async def test_a_model_is_registered_replaced_listed_and_removed(store: Store, http: httpx2.AsyncClient) -> None:
     made = await http.post("/v1/models", json=NEW)
     assert (made.status_code, made.json()["model"], made.json()["source"]) == (201, "m3", "registered")

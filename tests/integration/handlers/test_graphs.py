@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import pytest
 from pydantic_core import from_json, to_json
 
 from pentad.contracts.streams import SESSION_WAKE
+from pentad.services.gateway.domain.move import MoveRequest
+from pentad.services.gateway.edge.problems import ProblemError
+from pentad.services.gateway.tasks.message_moves import MessageMoves
 from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.actors.actors import Taken
 from pentad.shared.actors.commit import Commit, Outcome
@@ -291,3 +295,12 @@ async def test_a_node_with_tools_works_until_it_answers_and_each_has_its_own_rou
     await flow.run("two")
     assert model.asked == ["worker", "worker", "other", "other"]
     assert (await flow.root()).status == "completed", "the limit of steps counts for each node"
+
+
+async def test_messages_of_a_graph_are_not_moved(store: Store, tmp_path: Path) -> None:
+    flow = await GraphFlow.of(store, tmp_path, NodeModel(), LINE)
+    await flow.run("line")
+    root = await flow.root()
+    moves = MessageMoves(store, Queries(store, flow.records, 1))
+    with pytest.raises(ProblemError, match="runs a graph: its messages stay"):
+        await moves.move("default", root.task_id, MoveRequest(root.correlation, "new"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from pentad.shared.models.anthropic.chat import AnthropicChat
 from pentad.shared.models.ports import ChatRequest, ModelCutOff, ModelFailed, ModelRefused, ModelUnavailable
 from tests.integration.models.conftest import USER, Start
 from tests.support.models.protocols import ANTHROPIC, ScriptedProtocol
-from tests.support.models.replies import call, fail, raw, say
+from tests.support.models.replies import Reply, call, fail, raw, say
 
 SYSTEM = '{"role":"system","content":"sei nett: ä"}'.encode()
 CALLED = b'{"role":"assistant","content":null,"tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}}]}'
@@ -59,6 +60,30 @@ async def test_parameters_go_into_each_request(start: Start) -> None:
     }
     assert "cache_control" not in json.dumps(request.body)
     assert request.headers["anthropic-version"] == "2023-06-01", "later versions refuse a temperature"
+
+
+async def test_a_conversation_with_calls_is_taken_without_tools(start: Start) -> None:
+    """Promise: a step that offers no tools may follow steps that called some; it may call none then."""
+    bench = await start()
+    assert (await bench.ask(SYSTEM, USER, CALLED, RESULT, USER)).text == "ok"
+    (chat,) = bench.server.chats
+    assert chat["tools"] == [{"name": "f", "input_schema": {"type": "object", "properties": {}}}]
+    assert chat["tool_choice"] == {"type": "none"}
+
+
+async def test_a_conversation_without_calls_defines_no_tools(start: Start) -> None:
+    bench = await start()
+    await bench.ask(SYSTEM, USER)
+    (chat,) = bench.server.chats
+    assert chat.keys().isdisjoint(("tools", "tool_choice"))
+
+
+async def test_a_prompt_that_ends_with_an_answer_goes_on_with_a_message(start: Start) -> None:
+    """Promise: no model is asked to continue an answer of its own, which newer ones refuse."""
+    bench = await start()
+    assert (await bench.ask(USER, b'{"role":"assistant","content":"so far"}')).text == "ok"
+    (chat,) = bench.server.chats
+    assert [message["role"] for message in chat["messages"]] == ["user", "assistant", "user"]
 
 
 async def test_thinking_by_budget_rests_while_an_answer_is_under_way(start: Start) -> None:
@@ -205,3 +230,18 @@ async def test_an_instructions_temperature_and_limit_go_before_the_models_own(st
     assert (asked.body["temperature"], asked.body["max_tokens"]) == (0.0, 7)
     assert asked.headers["anthropic-version"] == "2023-06-01", "later versions refuse a temperature"
     assert plain.headers["anthropic-version"] != "2023-06-01"
+
+
+async def test_a_server_that_takes_no_tools_is_told_of_none_for_the_sake_of_calls(start: Start) -> None:
+    """Promise: what a refusal has taught outlasts a conversation in which another model has called tools."""
+
+    def script(body: dict[str, Any]) -> Reply:
+        return fail(400, message="This model does not support tools") if "tools" in body else say("ok")
+
+    bench = await start(script)
+    tools = b'[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]'
+    await bench.ask(USER, tools=tools)
+    before = len(bench.server.chats)
+    with suppress(ModelFailed):
+        await bench.ask(USER, CALLED, RESULT, USER)
+    assert all("tools" not in chat for chat in bench.server.chats[before:])

@@ -11,7 +11,7 @@ from pentad.contracts.instructions import Instruction
 from pentad.services.tool_worker.app import ToolWorker
 from pentad.shared.errors import OutageError
 from pentad.shared.instructions.builtin import BUILT_IN
-from pentad.shared.keys import INSTRUCTIONS_PUBLISHED
+from pentad.shared.keys import GRAPHS_PUBLISHED, INSTRUCTIONS_PUBLISHED
 from pentad.shared.plugins.errors import PluginError
 from pentad.shared.presence import instruction_book
 from pentad.shared.presence.instruction_book import InstructionBook
@@ -175,7 +175,7 @@ async def test_a_plugins_graphs_are_known_everywhere(
     assert isinstance(writer, GraphSpec)
     assert [(edge.source, edge.target) for edge in writer.edges] == [("draft", "review")]
     assert {*await book.known()} == {*BUILT_IN}, "they are no instructions"
-    await store.call("FLUSHALL")
+    await store.call("DEL", GRAPHS_PUBLISHED)
     await wait_until("the graphs to be back", lambda: GRAPHS.read(store))
     await running.stop()
 

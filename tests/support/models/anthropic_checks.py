@@ -35,6 +35,8 @@ def _faults(body: Mapping[str, Any]) -> Iterator[str]:
     yield from _turn_faults(messages)
     yield from _pairing_faults(messages)
     yield from _thinking_faults(body, messages)
+    if not body.get("tools") and any(_mentions_tools(message) for message in messages):
+        yield "Requests which include `tool_use` or `tool_result` blocks must define tools."
     if sum(1 for _ in _marks(body)) > _MOST_MARKS:
         yield "A maximum of 4 blocks with cache_control may be provided"
 
@@ -87,6 +89,10 @@ def _thinking_faults(body: Mapping[str, Any], messages: Sequence[Mapping[str, An
     )
     if any(block["type"] == "tool_use" for block in last) and last[0]["type"] != "thinking":
         yield "Expected `thinking` or `redacted_thinking`, but found `tool_use`"
+
+
+def _mentions_tools(message: Mapping[str, Any]) -> bool:
+    return any(block["type"] in ("tool_use", "tool_result") for block in _blocks(message["content"]))
 
 
 def _blocks(content: Any) -> Sequence[Mapping[str, Any]]:

@@ -39,6 +39,8 @@ class Recorded:
     path: str
     headers: Mapping[str, str]
     body: Any
+    raw: bytes
+    """The body, byte for byte."""
 
 
 @dataclass(slots=True)
@@ -142,7 +144,7 @@ class _Connection(asyncio.Protocol):
     def _answer(self, path: str, headers: Mapping[str, str], body: bytes) -> None:
         asked: Any = from_json(body) if body else None
         if self._owner.record:
-            self._owner.seen.requests.append(Recorded(path, headers, asked))
+            self._owner.seen.requests.append(Recorded(path, headers, asked, body))
         if (protocol := _spoken(path)) is not None:
             self._chat(asked, protocol)
         elif path.endswith("/models"):

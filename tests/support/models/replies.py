@@ -29,6 +29,8 @@ class Reply:
     cut_after: int | None = None
     hang_up: bool = True
     usage: bool = True
+    cached: int = 0
+    """Tokens of the prompt that the server says it had cached; in OpenAI's protocol."""
     finish: str | None = None
     wait: asyncio.Event | None = None
     wait_after: int = 0
@@ -142,9 +144,10 @@ def output_tokens(reply: Reply) -> int:
     return len(reply.text.split()) + sum(len(args) // 4 + 1 for _, args in reply.calls)
 
 
-def _usage(reply: Reply) -> dict[str, int]:
+def _usage(reply: Reply) -> dict[str, Any]:
     words = output_tokens(reply)
-    return {"prompt_tokens": 11, "completion_tokens": words, "total_tokens": 11 + words}
+    usage: dict[str, Any] = {"prompt_tokens": 11, "completion_tokens": words, "total_tokens": 11 + words}
+    return usage | ({"prompt_tokens_details": {"cached_tokens": reply.cached}} if reply.cached else {})
 
 
 def _event(payload: Mapping[str, Any]) -> bytes:

@@ -199,6 +199,14 @@ MISTAKES: dict[str, tuple[Any, str]] = {
         ),
         "nodes[2] (b).system_prompt: state.item: the state has no 'item'",
     ),
+    "an item after the map": (
+        graph(
+            [mapped("m", "a", then="b"), A, llm("b", system_prompt="{{state.item}}")],
+            [edge("a", "b")],
+            state_schema=schema(items={"type": "array"}),
+        ),
+        "nodes[2] (b).system_prompt: state.item: the state has no 'item'",
+    ),
     "a condition that compares with nothing": (
         graph([A, B], [edge("a", "b", where={"state.x": {}}), edge("a", "b")]),
         "edges[0].where.state.x: it compares the value with nothing",
@@ -241,6 +249,9 @@ SOUND: dict[str, Any] = {
     ),
     "one key that is written before and after a join": graph(
         [parallel("p", ["a", "b"], then="c"), llm("a", writes="n"), B, llm("c", writes="n")]
+    ),
+    "a node after the join that writes, to which both branches come": graph(
+        [parallel("p", ["a", "b"], then="c"), A, B, llm("c", writes="n")], [edge("a", "c"), edge("b", "c")]
     ),
     "one key of the items of two maps": graph(
         [parallel("p", ["m", "n"], then="c"), mapped("m", "a"), mapped("n", "a"), llm("a", writes="x"), C]

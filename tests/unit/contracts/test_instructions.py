@@ -82,3 +82,10 @@ def test_without_a_word_of_it_what_answers_in_text_recalls_and_what_answers_in_j
 )
 def test_doubled_braces_are_text_and_so_is_json(prompt: str, filled: str | None) -> None:
     assert Instruction(name="x", system_prompt=prompt).filled({"user_id": "ada"}) == (filled or prompt)
+
+
+@pytest.mark.parametrize("rounds", [None, 0, 7])
+def test_what_is_kept_of_an_instruction_has_as_many_rounds_of_calls(rounds: int | None) -> None:
+    """Absent on the wire it would be five: a task that another runner takes over keeps what it began with."""
+    made = Instruction(name="a", system_prompt="b", tool_rounds=rounds)
+    assert Instruction.model_validate_json(made.to_json()).tool_rounds == rounds

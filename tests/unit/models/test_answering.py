@@ -36,7 +36,8 @@ class Played:
 
     place = None
     learned = ()
-    window = None
+    window: int | None = None
+    usage = Usage(1_000, 500)
 
     def __init__(self, name: str, *failures: ModelFailed, for_ever: bool = False) -> None:
         self.name, self.failures, self.for_ever = name, list(failures), for_ever
@@ -50,7 +51,7 @@ class Played:
         if self.failures:
             raise self.failures[0] if self.for_ever else self.failures.pop(0)
         on_delta("content", "hi")
-        return ModelAnswer("hi", "", (), "stop", Usage(1_000, 500), self.name)
+        return ModelAnswer("hi", "", (), "stop", self.usage, self.name)
 
     async def aclose(self) -> None:
         """Nothing is open."""
@@ -283,3 +284,47 @@ async def test_what_a_call_costs_follows_from_its_tokens() -> None:
     answer = await asked([live(Played("a"), prices={"input": 2.0, "output": 4.0})])
     assert isinstance(answer, ModelAnswer)
     assert answer.usage == Usage(1_000, 500, 0.004)
+
+
+async def test_cached_input_has_a_price_of_its_own() -> None:
+    client = Played("a")
+    client.usage = Usage(1_000, 500, cached_tokens=800)
+    for prices, usd in (({"input": 2.0, "output": 4.0, "cached_input": 0.5}, 0.0028), ({"input": 2.0}, 0.002)):
+        answer = await asked([live(client, prices=prices)])
+        assert isinstance(answer, ModelAnswer)
+        assert answer.usage.usd == pytest.approx(usd)
+        assert answer.usage.cached_tokens == 800
+
+
+@pytest.mark.parametrize(
+    ("entry", "named", "window"),
+    [
+        (None, None, None),
+        (8_000, None, 8_000),
+        (None, 4_096, 4_096),
+        (8_000, 4_096, 4_096),
+        (2_000, 4_096, 2_000),
+    ],
+)
+def test_a_models_window_is_the_least_that_its_entry_and_its_server_name(
+    entry: int | None, named: int | None, window: int | None
+) -> None:
+    client = Played("a")
+    client.window = named
+    assert live(client, context_tokens=entry).window == window
+
+
+async def test_answers_calibrate_the_counter_of_their_model_alone() -> None:
+    """Promise: what one model reports says nothing of another; estimates and strangers' prompts say nothing at all."""
+    lines = (b'{"role":"user","content":"%s"}' % (b"Some words that are said. " * 80),)
+    request = ChatRequest(lines, None, 600.0)
+    one, other, uncounted = live(Played("a")), live(Played("b")), live(Played("c"))
+    before = one.counter.count(lines)
+    assert isinstance(uncounted.client, Played)
+    uncounted.client.usage = Usage(5_000, 5, estimated=True)
+    for model in (one, uncounted):
+        await model.answer(request, lambda *_: None)
+    other_request = replace(request, teaches=False)
+    await other.answer(other_request, lambda *_: None)
+    assert one.counter.count(lines) != before
+    assert [model.counter.count(lines) for model in (other, uncounted)] == [before, before]

@@ -47,6 +47,8 @@ BREACHES: dict[str, Callable[[dict[str, Any]], object]] = {
     "a call without name": lambda body: block(body, 1).update(name=""),
     "arguments that are text": lambda body: block(body, 1).update(input="{}"),
     "an id used again": lambda body: body["messages"].extend(copy.deepcopy(body["messages"][1:])),
+    "calls without tools": lambda body: body.pop("tools"),
+    "calls beside an empty list of tools": lambda body: body["tools"].clear(),
     "a tool without schema": lambda body: body["tools"][0].update(input_schema={}),
     "two tools of one name": lambda body: body["tools"].append(body["tools"][0]),
     "a tool in OpenAI form": lambda body: body["tools"][0].update(parameters={}),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pentad.shared.models.anthropic.prompt import AnthropicPrompt, anthropic_prompt, anthropic_tools
+from pentad.shared.models.anthropic.prompt import AnthropicPrompt, anthropic_prompt, anthropic_tools, bare_tools
 from tests.support.models.anthropic_checks import request_fault
 
 MODEL = "m"
@@ -53,6 +53,7 @@ def turns(*messages: dict[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
     prompt = convert(*messages)
     converted = json.loads(b"[%s]" % prompt.messages)
     body = {"model": "m", "max_tokens": 1, "system": json.loads(b"[%s]" % prompt.system), "messages": converted}
+    body["tools"] = json.loads(bare_tools(prompt.called))
     assert request_fault(body) == ""
     return [(message["role"], message["content"]) for message in converted]
 

@@ -3,6 +3,8 @@
 from pentad.contracts.models import ModelEntry
 from pentad.shared.models.configured_models import configured_models
 from pentad.shared.models.model_list import ModelList, merged, misplaced
+from pentad.shared.models.model_pool import ModelPool, OpenGate
+from pentad.shared.models.offline.model import OfflineModel
 from pentad.shared.settings import load_settings
 
 ENVIRONMENT = configured_models(load_settings({})).environment
@@ -26,6 +28,26 @@ def test_without_a_file_the_environment_answers() -> None:
 def test_the_environments_address_is_shown_without_what_may_be_secret() -> None:
     settings = load_settings({"LLM_BASE_URL": "http://me:geheim@h/v1?x=geheim", "LLM_API_KEY": "geheim"})
     assert "geheim" not in str(configured_models(settings))
+
+
+def test_the_environments_model_has_the_window_that_is_set_where_there_is_one() -> None:
+    real = {"LLM_BASE_URL": "http://h/v1", "LLM_CONTEXT_TOKENS": "8192"}
+    for variables, window in (
+        (real, 8_192),
+        ({"LLM_CONTEXT_TOKENS": "8192"}, None),
+        ({"LLM_BASE_URL": "http://h"}, None),
+    ):
+        chat, _ = configured_models(load_settings(variables)).environment
+        assert chat.context_tokens == window
+
+
+def test_a_pool_tells_the_window_and_the_counter_of_the_model_that_is_asked_first() -> None:
+    """Promise: prompts are planned for the model that normally answers, and each model has one counter."""
+    listed = [entry("a", fallbacks=["b"], context_tokens=8_000, default=True), entry("b", context_tokens=4_000)]
+    pool = ModelPool(lambda _: OfflineModel(), OpenGate(), merged(ENVIRONMENT, listed, ()))
+    assert [pool.window(name) for name in (None, "a", "b", "unheard-of")] == [8_000, 8_000, 4_000, None]
+    assert pool.counter(None) is pool.counter("a") is not pool.counter("b")
+    assert pool.counter("unheard-of").count([b"x"]) > 0
 
 
 def test_the_files_entry_goes_before_one_that_was_registered() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic_core import to_json
 
 from pentad.shared.models import token_counter
-from pentad.shared.models.token_counter import MARGIN, TokenCounter, bound_of
+from pentad.shared.models.token_counter import MARGIN, Texture, TokenCounter, bound_of
 
 COUNTED: dict[str, Any] = json.loads((Path(__file__).parent / "token_counts.json").read_text())
 TOKENIZERS: list[str] = COUNTED["tokenizers"]
@@ -30,7 +30,7 @@ def line_of(text: str) -> bytes:
 def real(tokenizer: str, texts: Sequence[dict[str, Any]]) -> int:
     """What a server with this tokenizer counts in a prompt of these texts."""
     column = TOKENIZERS.index(tokenizer)
-    return OF_A_PROMPT + sum(text["tokens"][column] + OF_A_MESSAGE for text in texts)
+    return OF_A_PROMPT + sum(int(text["tokens"][column]) + OF_A_MESSAGE for text in texts)
 
 
 def lines(texts: Sequence[dict[str, Any]]) -> list[bytes]:
@@ -96,6 +96,37 @@ def test_cheap_lines_say_nothing_of_lines_of_another_kind(tokenizer: str) -> Non
         assert added >= real(tokenizer, others) - OF_A_PROMPT, kind
 
 
+PROSE = [line_of("Some words that are said. " * 80)]
+
+
+def test_a_cheap_answer_lowers_a_count_by_little() -> None:
+    """Promise: what was costly is remembered for some twenty answers."""
+    counter, costs = TokenCounter(), TokenCounter().count(PROSE)
+    counter.learn(PROSE, None, costs)
+    before = counter.count(PROSE)
+    for _ in range(10):
+        counter.learn(PROSE, None, costs // 4)
+    assert before > counter.count(PROSE) > 0.7 * before
+
+
+@pytest.mark.parametrize("share", [0.5, 0.6, 0.8, 1.0, 1.5])
+def test_a_count_never_falls_below_what_is_reported(share: float) -> None:
+    counter = TokenCounter()
+    reported = round(counter.count(PROSE) * share)
+    for _ in range(200):
+        counter.learn(PROSE, None, reported)
+        assert counter.count(PROSE) >= MARGIN * reported
+    assert counter.count(PROSE) <= MARGIN * reported + 2
+
+
+def test_a_count_is_believed_to_a_floor_alone() -> None:
+    counter = TokenCounter()
+    bound = counter.count(PROSE)
+    for _ in range(200):
+        counter.learn(PROSE, None, 1)
+    assert counter.count(PROSE) > 0.45 * bound
+
+
 def test_tools_are_counted_with_what_servers_say_about_them() -> None:
     tools = to_json([{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}])
     counter = TokenCounter()
@@ -125,7 +156,12 @@ def test_any_bytes_have_a_bound(line: bytes) -> None:
 def test_a_line_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Promise: a step costs what it adds."""
     looked: list[bytes] = []
-    monkeypatch.setattr(token_counter, "bound_of", lambda line: looked.append(line) or bound_of(line))
+
+    def look(line: bytes) -> tuple[Texture, float]:
+        looked.append(line)
+        return bound_of(line)
+
+    monkeypatch.setattr(token_counter, "bound_of", look)
     counter, texts = TokenCounter(), [line_of(f"message {number}") for number in range(50)]
     for end in range(1, 51):
         counter.count(texts[:end])
