@@ -29,6 +29,7 @@ from pentad.services.gateway.domain.completion import read_completion
 from pentad.services.gateway.domain.episode import read_episode
 from pentad.services.gateway.domain.expansion import read_expansion
 from pentad.services.gateway.domain.forget_request import read_forgetting, read_undo
+from pentad.services.gateway.domain.fork import read_fork
 from pentad.services.gateway.domain.frames import read_message, read_object, read_run, read_token_request
 from pentad.services.gateway.domain.move import read_move
 from pentad.services.gateway.domain.tool_call import read_call
@@ -162,6 +163,7 @@ READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
     "a text for the log": (lambda text: (plain(text, 1_000), clip(text, 1_000)), ANSWER),
 }
 ASKED: tuple[Callable[[Mapping[str, Any]], object], ...] = (
+    lambda body: read_fork(body, "m1"),
     *(read_expansion, read_move, read_undo, read_forgetting, read_episode, read_node, read_edge, read_reindexing),
     read_token_request,
     lambda body: read_message(body, "t", "s", "m"),
