@@ -80,11 +80,11 @@ def choose(instruction: Instruction, version: str) -> Chosen:
 def values_of(
     task: TaskHeader, variables: Mapping[str, str], now: str | None, state: Mapping[str, str]
 ) -> PromptValues:
-    """The values of this task that a system prompt may name; a fork has those of the first task of all."""
-    session, began = task.session, rfc3339(task.created)
+    """The values of this task that a system prompt may name; a fork names the session and begin of the first task."""
+    session, begun = task.session, rfc3339(task.created)
     if task.fork is not None:
-        session, began = task.fork.named_session_id, task.fork.named_started_at
-    return PromptValues(task.goal, session, began, task.tenant, task.user, variables, now or "", state)
+        session, begun = task.fork.named_session_id, task.fork.named_started_at
+    return PromptValues(task.goal, session, begun, task.tenant, task.user, variables, now or "", state)
 
 
 class TaskInstructions:

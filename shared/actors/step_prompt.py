@@ -106,10 +106,10 @@ def _values(record: TaskRecord, messages: Sequence[bytes], manifest: Manifest) -
     )
     goal = next((goal_of(text) for text in said), task.goal)
     user, variables, now = task.user_id or "", manifest.variables or {}, manifest.now or ""
-    session, began, state = task.session_id, task.created_at, manifest.state or {}
+    session, begun, state = task.session_id, task.created_at, manifest.state or {}
     if task.forked_from is not None:
-        session, began = task.forked_from.named_session_id, task.forked_from.named_started_at
-    return PromptValues(goal, session, began, record.tenant_id, user, variables, now, state)
+        session, begun = task.forked_from.named_session_id, task.forked_from.named_started_at
+    return PromptValues(goal, session, begun, record.tenant_id, user, variables, now, state)
 
 
 def _instruction(record: TaskRecord, version: str | None) -> Instruction:

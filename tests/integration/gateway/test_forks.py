@@ -19,7 +19,7 @@ from pentad.shared.actors.headers import pairs
 from pentad.shared.actors.step_prompt import chain
 from pentad.shared.actors.transcript import entry
 from pentad.shared.instructions.instruction_list import kept_under, version_of
-from pentad.shared.keys import TaskKeys
+from pentad.shared.keys import TaskKeys, load
 from pentad.shared.settings import Settings
 from tests.integration.gateway.speaker import AT, TASK, Speaker
 from tests.support.waiting import in_time
@@ -151,6 +151,8 @@ async def test_the_message_of_a_fork_comes_from_who_spoke_last(http: httpx2.Asyn
     fork = TaskKeys(0, "default", begun["task_id"])
     (mail,) = await speaker.store.call("ZRANGE", fork.messages, 0, -1)
     assert b'"user_id":"ada"' in mail
+    counted = pairs(await speaker.store.call("HGETALL", load(0)))
+    assert (counted["mail"], counted["tenant:default"]) == (b"1", b"1"), "it waits like every message"
     assert to_json({"time_zone": "Asia/Tokyo", "k": "v"}) in mail
     header = pairs(await speaker.store.call("HGETALL", fork.header))
     assert (header["speaker"], header["correlation"]) == (b"ada", begun["message_id"].encode())
