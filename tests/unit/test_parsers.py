@@ -125,7 +125,7 @@ READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
     "the entry of a call": (lambda text: named_call(text.encode()), ANSWER),
     "a call's arguments": (parse_arguments, ANSWER),
     "an answer in text": (_text_answer, ANSWER),
-    "an answer in text, in pieces": (lambda text: _fed(TextSplitter().feed, text, 64), ANSWER),
+    "an answer in text, in pieces": (lambda text: _fed(TextSplitter().feed, text, 64), ANSWER // 8),
     "JSON with mistakes": (read_lenient, ANSWER),
     "control in words": (control_of, MAX_CONTENT),
     "an utterance": (read_utterance, MAX_CONTENT),

@@ -65,6 +65,10 @@ def read_run(body: Mapping[str, Any], instruction: str) -> dict[str, Any]:
     return message | {"content": text, "instruction": instruction}
 
 
+_MAX_MISTAKES = 100
+"""Mistakes of a body that are looked at: each costs time."""
+
+
 def read_token_request(body: Mapping[str, Any]) -> TokenRequest:
     """Read a request for an access token. Raises ``UnreadableError``."""
     try:
@@ -74,7 +78,9 @@ def read_token_request(body: Mapping[str, Any]) -> TokenRequest:
 
 
 def complaints(error: ValidationError) -> list[str]:
-    """Return the mistakes of a validation error without the values, at most five."""
+    """Return the mistakes of a validation error without the values, at most five; of very many only their number."""
+    if error.error_count() > _MAX_MISTAKES:
+        return [f"{error.error_count():,} fields are wrong or not known here: send those of this request alone"]
     return [
         f"{'.'.join(map(str, e['loc']))[:100]}: {e['msg'].removeprefix('Value error, ')[:300]}"
         for e in error.errors(include_input=False, include_url=False)[:5]
