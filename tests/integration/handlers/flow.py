@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.graphs import GraphSpec, Runnable
@@ -24,6 +25,7 @@ from pentad.shared.keys import DEDUP_TTL_S, SessionKeys, TaskKeys, dedup, erased
 from pentad.shared.memory.task_recall import TaskRecall
 from pentad.shared.models.model_pool import ModelPool, pool_of
 from pentad.shared.models.ports import ChatRequest, DeltaSink, ModelAnswer, ToolCallDraft, Usage
+from pentad.shared.plugins.definition import ToolDefinition
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records.record_store import Records
 from pentad.shared.settings import Settings
@@ -85,8 +87,12 @@ class ScriptedPort:
 
 
 class _Builtins(ToolCatalog):
+    def __init__(self, store: Store, more: Mapping[str, ToolDefinition]) -> None:
+        super().__init__(store)
+        self._all = {**_SPECS, **{name: tool.spec for name, tool in more.items()}}
+
     async def specs(self) -> Mapping[str, ToolSpec]:
-        return _SPECS
+        return self._all
 
 
 class _Book(InstructionBook):
@@ -116,6 +122,7 @@ class Flow:
         pause_s: float = 0.0,
         instructions: Sequence[Instruction] = (),
         graphs: Sequence[GraphSpec] = (),
+        tools: Mapping[str, ToolDefinition] = MappingProxyType({}),
         models: ModelPool | None = None,
         confirming: ModelPool | None = None,
         recall: TaskRecall | None = None,
@@ -137,12 +144,13 @@ class Flow:
         router = RouterHandler(self.actors, self.keeper, message_router, self.settings, 0)
         asked = models or pool_of(self.model)
         recall = recall or recalling(store)
-        runner = RunnerHandler(self.actors, self.keeper, asked, book, _Builtins(store), self.settings, 0, recall)
-        tools = ToolHandler(store, self.settings, ToolSources(Builtins()), 0, "flow")
+        runner = RunnerHandler(self.actors, self.keeper, asked, book, _Builtins(store, tools), self.settings, 0, recall)
+        sources = ToolSources(Builtins({**BUILTINS, **tools}))
+        handler = ToolHandler(store, self.settings, sources, 0, "flow")
         self._served: list[tuple[Stream, str, Handler]] = [
             (SESSION_WAKE, SESSION_WAKE.key(0), router),
             (TASK_WAKE, TASK_WAKE.key(0), runner),
-            (TOOL_CALLS, TOOL_CALLS.key(0, queue="default"), tools),
+            (TOOL_CALLS, TOOL_CALLS.key(0, queue="default"), handler),
         ]
         self._entries = 0
 

@@ -1,6 +1,7 @@
 """Tasks run graphs: node after node, by edges of every kind, with a state, retries, limits and questions."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic_core import from_json, to_json
@@ -13,6 +14,7 @@ from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.actors.actors import Taken
 from pentad.shared.actors.commit import Commit, Outcome
 from pentad.shared.models.ports import ChatRequest, ModelAnswer, ModelRefused
+from pentad.shared.plugins.registry import define
 from pentad.shared.store.store import Store
 from tests.integration.handlers.flow import answer
 from tests.integration.handlers.graph_flow import GraphFlow, NodeModel, ask, graph, llm, tool
@@ -212,6 +214,38 @@ async def test_a_node_asks_a_person_and_goes_on_with_the_answer(store: Store, tm
     await flow.drive()
     assert ((await flow.root()).status, (await flow.state())["who"]) == ("completed", "Mimi"), "waiting takes no time"
     assert model.requests[0][-1] == {"role": "user", "content": "Mimi"}
+
+
+def is_large(state: dict[str, Any]) -> bool:
+    """Whether the number of the state is large."""
+    return bool(state["n"] > 10)
+
+
+@pytest.mark.parametrize(("n", "way"), [(11, "large"), (1, "small")])
+async def test_a_pure_tool_checks_a_condition_with_the_state(store: Store, tmp_path: Path, n: int, way: str) -> None:
+    nodes = [llm("first"), llm("large"), llm("small"), llm("last")]
+    edges = [("first", "large", {"check": "is_large"}), ("first", "small")]
+    checked = graph("checked", nodes, *edges, ("large", "last"), ("small", "last"))
+    tools = {"is_large": define(is_large, effect="pure")}
+    flow = GraphFlow(store, tmp_path, NodeModel(), graphs=(checked,), tools=tools)
+    await flow.prepare()
+    await flow.run("checked", state={"n": n})
+    assert (await flow.root()).status == "completed", (await flow.root()).detail
+    assert await flow.path() == ["first", way, "last"]
+    (decided,) = await flow.entries("decided")
+    assert decided["holds"] == {"0": n > 10}
+
+
+async def test_a_tool_with_an_effect_checks_no_condition(store: Store, tmp_path: Path) -> None:
+    checked = graph("checked", [llm("a"), llm("b")], ("a", "a", {"check": "is_large"}), ("a", "b"))
+    flow = await GraphFlow(
+        store, tmp_path, NodeModel(), graphs=(checked,), tools={"is_large": define(is_large)}
+    ).prepare()
+    assert isinstance(flow, GraphFlow)
+    await flow.run("checked", state={"n": 1})
+    root = await flow.root()
+    assert (root.status, root.reason) == ("failed", "graph_error")
+    assert "tool 'is_large' checks a condition and is unsafe: it must be pure" in root.detail
 
 
 async def test_an_edge_whose_check_is_no_pure_tool_or_says_neither_fails_the_node(store: Store, tmp_path: Path) -> None:
