@@ -12,7 +12,6 @@ LABELS = (FINAL, INPUT, ACTION, OBSERVATION, THOUGHT)
 """Labels that begin a section, a longer one before one that it begins with."""
 _LABEL = re.compile(rf"^[ \t]*(?:\*\*)?({'|'.join(LABELS)})(?:\*\*)?[ \t]*:(?:\*\*)?[ \t]?", re.MULTILINE)
 """A label at the beginning of a line; some models write it in bold letters."""
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _MAX_LABEL = 32
 """Characters within which the colon behind a label stands."""
 _MAX_INDENT = 256
@@ -117,7 +116,8 @@ class TextSplitter:
     def feed(self, text: str) -> list[tuple[Shown, str]]:
         """Return the pieces that can be told now."""
         told: list[tuple[Shown, str]] = []
-        for line in _LINE.findall(text):
+        *lines, last = text.split("\n")
+        for line in (*(f"{line}\n" for line in lines), *([last] if last else ())):
             self._line += line
             if self._line.endswith("\n") or not _may_be_label(self._line):
                 told += self._take(self._line)

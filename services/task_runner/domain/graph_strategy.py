@@ -406,7 +406,7 @@ class GraphWork:
         said = text or self._run.text
         ended = self._run.after((*entries, end))
         outcome = ChildOutcome(status="completed", value=self._value(ended, said), writes=list(ended.writes))
-        told = isinstance(self._node, AskNode) or (self._run.deciding and isinstance(self._node, LlmNode))
+        told = self._run.deciding and isinstance(self._node, LlmNode)
         return Noted((*entries, end), Complete(said, turn.end_mode, told=told), outcome)
 
     def _told(self, text: str) -> str:

@@ -25,7 +25,7 @@ from tests.integration.gateway.speaker import AT, TASK, Speaker
 from tests.support.waiting import in_time
 
 OPTIONS = dict.fromkeys(("url", "instruction", "step", "fork", "compare", "content", "model"))
-OPTIONS |= {"json": False, "debug": False, "prompt": False, "id": TASK}
+OPTIONS |= {"path": False, "mermaid": False, "json": False, "debug": False, "prompt": False, "id": TASK}
 PLAIN = Instruction(name="executor", system_prompt="You are plain.", tools=[])
 
 

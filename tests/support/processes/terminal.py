@@ -19,7 +19,7 @@ import argparse, sys
 from pentad.cli import {module}
 from pentad.shared.errors import PentadError
 from pentad.shared.settings import load_settings
-words = "url session user task instruction text status since until limit watch json timeout"
+words = "url session user task instruction state text status since until limit watch json timeout"
 nothing = dict.fromkeys(words.split())
 names = nothing | dict(p.split("=", 1) for p in sys.argv[1:])
 try:
