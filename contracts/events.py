@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
+from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
 
 from pentad.contracts.envelope import Contract, Envelope
 from pentad.contracts.errors import ErrorCode
@@ -117,6 +117,22 @@ class MessageMoved(ClientEvent):
     """Tool calls that the first task made for the message, those aside that only read."""
     later_steps: list[int] = Field(default_factory=list)
     """Steps of the first task that came after the message and stay: their answers may be based on it."""
+
+
+class Compacted(ClientEvent):
+    """Earlier messages of a task are summarised, or left out, in prompts from here on; its transcript keeps them."""
+
+    model_config = ConfigDict(populate_by_name=True, serialize_by_alias=True)
+
+    type: Literal["compacted"] = "compacted"
+    first: int = Field(alias="from")
+    """Position in the transcript of the first of these messages."""
+    last: int = Field(alias="to")
+    """Position in the transcript of the last of these messages."""
+    tokens_before: int
+    """Tokens of the prompt with these messages, as they are counted before a model is asked."""
+    tokens_after: int
+    """Tokens of the prompt with the summary instead."""
 
 
 class ForkPoint(Contract):
@@ -302,6 +318,7 @@ SessionEvent = Annotated[
     MessageRouted
     | ControlResult
     | MessageMoved
+    | Compacted
     | TaskStart
     | Thinking
     | Content

@@ -102,6 +102,9 @@ class Instruction(Contract):
     """How often the model is asked for one step, if its answers break off or are empty; absent:
     ``PENTAD_MAX_ATTEMPTS``, and twice for empty answers."""
     calls: CallForm = "native"
+    max_messages: int | None = Field(default=None, ge=4, le=10_000)
+    """Messages of a conversation that prompts have at most, without the system prompt: beyond it the older half is left
+    out, without a summary. Absent: as many as the model's window takes, the older ones as a summary."""
     share: bool = False
     """Whether memories of messages without a user are shared by the whole tenant; else only their session has them."""
 

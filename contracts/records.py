@@ -91,6 +91,24 @@ class Exclusion(Contract):
     to_task_id: str
 
 
+class Compaction(Contract):
+    """An entry of a transcript that says that later prompts have a shorter text instead of earlier messages.
+
+    Prompts that contain this entry have one message of a user with ``content`` where the first of the entries at
+    ``positions`` stood, and leave those out. Prompts of earlier steps keep them, and the entries themselves stay.
+    """
+
+    role: Literal["compaction"] = "compaction"
+    positions: list[int]
+    """Positions of messages and of earlier compactions, ascending: tool calls together with their results."""
+    content: str
+    """Summary of these messages, or a note that they are left out."""
+    tokens_before: int
+    """Tokens of the whole prompt with the messages, as they are counted."""
+    tokens_after: int
+    """Tokens of the whole prompt with ``content`` instead."""
+
+
 NodeEntryKind = Literal["begin", "done", "decided", "retry", "started", "joined", "end", "failed"]
 
 
@@ -175,6 +193,9 @@ class Manifest(Contract):
     """Whether the model's server got the schema of the instruction's output; absent: it did not."""
     text_calls: bool | None = None
     """Whether the prompt had tools, calls and results as text; absent: it had them in the form of the protocol."""
+    compacts: list[int] | None = None
+    """Positions of the messages, and of earlier summaries, that the step has summarised: its prompt has these alone;
+    absent: it has answered. See `Compaction`."""
     digest: str
 
 

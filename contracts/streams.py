@@ -26,6 +26,7 @@ from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.envelope import Contract
 from pentad.contracts.events import (
     ApprovalRequest,
+    Compacted,
     Content,
     ControlResult,
     ErrorEvent,
@@ -265,6 +266,7 @@ EVENTS = Stream(
         MessageRouted,
         ControlResult,
         MessageMoved,
+        Compacted,
         TaskStart,
         Thinking,
         Content,

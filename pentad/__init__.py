@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pentad.contracts.commands import ModelCompletion
     from pentad.contracts.events import (
         ApprovalRequest,
+        Compacted,
         Content,
         ControlResult,
         ErrorEvent,
@@ -92,6 +93,7 @@ _HOMES = {
     "InstructionRun": "pentad.contracts.runs",
     "MessageEvent": "pentad.contracts.events",
     "MessageMoved": "pentad.contracts.events",
+    "Compacted": "pentad.contracts.events",
     "MessageRouted": "pentad.contracts.events",
     "ModelCallFailed": "pentad.errors",
     "ModelCompletion": "pentad.contracts.commands",
@@ -147,6 +149,7 @@ __all__ = [
     "ApprovalRequest",
     "Busy",
     "ClientError",
+    "Compacted",
     "Conflict",
     "Content",
     "ControlResult",

@@ -213,6 +213,9 @@ class Settings(BaseModel):
     """Deltas within this time are written as one; the first and the last go at once."""
     pentad_calls_per_step: Annotated[int, Field(ge=1, le=1000)] = 128
     """Tool calls of one answer that are made; each further one is answered with an error that says so."""
+    pentad_compact_share: Annotated[float, Field(ge=0, le=0.95)] = 0.7
+    """The share of a model's window beyond which the older part of a conversation is summarised in prompts. 0: never.
+    A model whose window is not known is not concerned."""
     pentad_result_bytes: Annotated[int, Field(ge=1024, le=1_048_576)] = 32_768
     """Bytes of one tool result that prompts hold; of a longer one its beginning and its end, and where the whole is."""
     pentad_tool_concurrency: Annotated[int, Field(ge=1)] = 256

@@ -88,6 +88,8 @@ class Asked:
     """Instructions and graphs that the model may call, by the names of their tools."""
     text_calls: bool = False
     """Whether tools, calls and results are written as text."""
+    compacts: Sequence[int] = ()
+    """Positions of the messages that the step summarises; empty: it answers."""
 
 
 @immutable
@@ -148,7 +150,7 @@ def write_answer(
     _show(writer, answer, following, asked, shown)
     _keep_materials(writer, asked)
     covers = [*asked.before[writer.task.covered :], *writer.added]
-    manifest = _manifest(writer.task, answer, asked, covers)
+    manifest = manifest_of(writer.task, answer, asked, covers)
     calls = request_calls(writer, following.calls, asked.step) if isinstance(following, CallTools) else []
     says_nothing = writer.task.graph and (not text or (told_before(following) and not judges))
     if calls or not says_nothing:
@@ -156,7 +158,7 @@ def write_answer(
     judged = () if asked.question_at is None else (asked.question_at, len(asked.before) + len(writer.added) - 1)
     write_entries(writer, asked.run, entries, judged)
     _start_agents(writer, calls)
-    _keep_record(writer, answer, asked, manifest)
+    keep_record(writer, answer, asked, manifest)
     fields: dict[str, Any] = {"step": asked.step, "attempt": 0, "fails": 0, "retry_since": 0, "status": "active"}
     fields |= {"digest": manifest.digest, "covered": manifest.messages[1]}
     if asked.variables != writer.task.variables:
@@ -196,7 +198,7 @@ def tell(writer: StepWriter, step: int, attempt: int, text: str, by: Mapping[str
     writer.emit(MessageEvent, step=step, attempt=attempt, content=shown, ref=ref, **by)
 
 
-def _manifest(task: TaskHeader, answer: ModelAnswer, asked: Asked, since: Sequence[bytes]) -> Manifest:
+def manifest_of(task: TaskHeader, answer: ModelAnswer, asked: Asked, since: Sequence[bytes]) -> Manifest:
     """Make the step's manifest, of which `rebuild` makes its exact request again.
 
     ``since``: the messages that the digest of the step before does not cover. The digest is chained on that one, so
@@ -205,7 +207,7 @@ def _manifest(task: TaskHeader, answer: ModelAnswer, asked: Asked, since: Sequen
     toolbox, recall = asked.toolbox, asked.recall
     return Manifest(
         messages=(0, task.covered + len(since)),
-        instruction=asked.chosen.instruction.name if task.graph else task.instruction,
+        instruction=asked.chosen.instruction.name if task.graph or asked.compacts else task.instruction,
         instruction_version=asked.chosen.version,
         tools=toolbox.digest,
         model=answer.model,
@@ -221,6 +223,7 @@ def _manifest(task: TaskHeader, answer: ModelAnswer, asked: Asked, since: Sequen
         text_calls=asked.text_calls or None,
         tool_choice=None if asked.may_call or toolbox.json is None else "none",
         told_schema=asked.told_schema or None,
+        compacts=list(asked.compacts) or None,
         digest=chain(task.digest, since, asked.system, toolbox.digest, answer.model),
     )
 
@@ -265,7 +268,7 @@ def _append_answer(
     writer.append(said, step=asked.step, attempt=writer.attempt, **meta)
 
 
-def _keep_record(writer: StepWriter, answer: ModelAnswer, asked: Asked, manifest: Manifest) -> None:
+def keep_record(writer: StepWriter, answer: ModelAnswer, asked: Asked, manifest: Manifest) -> None:
     record = StepRecord(
         step=asked.step,
         attempt=writer.attempt,

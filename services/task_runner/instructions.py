@@ -13,7 +13,7 @@ from pentad.services.task_runner.domain.own_tools import agent_tool_name
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
-from pentad.shared.instructions.builtin import GRAPH_JUDGE, GRAPH_NODE
+from pentad.shared.instructions.builtin import GRAPH_JUDGE, GRAPH_NODE, SUMMARIZER
 from pentad.shared.instructions.instruction_list import graph_kept_under, kept_under, version_of
 from pentad.shared.instructions.output import Output, server_schema
 from pentad.shared.instructions.system_prompt import PromptValues, encoded_system, fixed_prompt, system_message
@@ -151,6 +151,10 @@ class TaskInstructions:
     def without_model(self) -> Chosen:
         """Return what stands for the instruction of a step that asks no model."""
         return self._named(GRAPH_NODE, GRAPH_NODE)
+
+    async def summarizer(self) -> Chosen:
+        """Find the instruction that summarises long conversations."""
+        return self._named(SUMMARIZER, (await self._book.known()).get(SUMMARIZER.name))
 
     async def graph_named(self, name: str) -> GraphSpec | None:
         """Find a graph by its name, as it is now."""

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic_core import to_json
 
@@ -18,6 +18,8 @@ from pentad.contracts.instructions import Instruction, OutputMode
 from pentad.contracts.records import NodeEntry
 from pentad.contracts.tools import ToolSpec
 from pentad.services.task_runner.answer_writer import Asked, Following, ModelQuestion, rules_of, write_answer
+from pentad.services.task_runner.compacting import Compacting, TooLong
+from pentad.services.task_runner.compaction_writer import write_compaction, write_summary_step
 from pentad.services.task_runner.delta_writer import DeltaKind, DeltaWriter
 from pentad.services.task_runner.domain.after_answer import (
     REDRIVEN,
@@ -60,6 +62,7 @@ from pentad.services.task_runner.tool_calls import report_unserved_calls
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.task_runner.work import Work, graph_work
 from pentad.shared import metrics
+from pentad.shared.actors.compaction import asks_for_summary
 from pentad.shared.actors.leases import Held, StoppedWorkError
 from pentad.shared.event_loop import LARGE_VALUE, turn_after
 from pentad.shared.events.ephemeral import EphemeralEvents
@@ -76,6 +79,7 @@ from pentad.shared.models.ports import (
     ModelBusy,
     ModelCutOff,
     ModelFailed,
+    ModelTooLong,
     ModelUnavailable,
     ToolCallDraft,
     Usage,
@@ -90,9 +94,20 @@ _MAX_NAME_CHARS = 64
 """Characters of a tool's name in the log: a model may make up any."""
 _NO_ANSWER = ModelAnswer("", "", (), "stop", Usage(0, 0), "nobody")
 """Stands for an answer where a strategy goes on without asking a model."""
-_ToolboxKey = tuple[tuple[str, ...] | None, OutputMode, bool, bool, tuple[tuple[str, str, str], ...]]
-"""All that decides which tools an instruction gets: the names that it allows (None: all), its output, whether results
-are read on, whether a graph's node runs it, and the agents that it may call."""
+_NO_TOOLS = Toolbox({})
+
+
+class _Shown(NamedTuple):
+    """What is true of a task and its prompt and decides which tools are offered: see `offered`."""
+
+    reads_results: bool
+    in_graph: bool
+    opens_messages: bool
+
+
+_ToolboxKey = tuple[tuple[str, ...] | None, OutputMode, _Shown, tuple[tuple[str, str, str], ...]]
+"""All that decides which tools an instruction gets: the names that it allows (None: all), its output, what is true of
+the task, and the agents that it may call."""
 StepOutcome = Literal["committed", "overtaken", "interrupted", "failed", "lost"]
 
 
@@ -110,6 +125,7 @@ class ModelSteps:
     ) -> None:
         self._steps, self._models, self._instructions = steps, models, instructions
         self._tools, self._cache, self._initial_recall = tools, cache, initial_recall
+        self._compacting = Compacting(models, instructions, steps.settings.pentad_compact_share)
         self._offered_of: Mapping[str, ToolSpec] = {}
         """Published tools of which the toolboxes below were made."""
         self._toolboxes: dict[_ToolboxKey, Toolbox] = {}
@@ -137,6 +153,8 @@ class ModelSteps:
                 effect = asking.strategy.next(asking.rules, self._gave_up(asking, ErrorCode.GRAPH_ERROR, work.problem))
             if not isinstance(effect, AskTheModel):
                 return await self._effect(asking, closed, _NO_ANSWER, effect)
+            if (too_long := await self._compacting.due(asking)) is not None:
+                return await self._compact(asking, too_long, held, closed)
         held.known = step.taken.newest if asking.heeds_messages else None
         try:
             answer = await held.run(self._asked(asking, planned))
@@ -152,6 +170,8 @@ class ModelSteps:
             return "lost" if held.interrupted == "lost" else "interrupted"
         if isinstance(answer, ModelFailed):
             asking.deltas.stop()
+            if isinstance(answer, ModelTooLong) and (too_long := await self._compacting.due(asking)) is not None:
+                return await self._compact(asking, too_long, held, closed)
             return "failed" if await self._without_answer(asking, closed, answer) else "overtaken"
         if self._has_learned_text_calls(asking):
             asking.deltas.stop()
@@ -183,6 +203,69 @@ class ModelSteps:
         if isinstance(effect, AskTheModel):
             raise TypeError(f"{type(asking.strategy).__name__} asks the model before its last answer is kept")
         return await self._answered(asking, answer, effect, entries, redriven=redriven)
+
+    async def _compact(
+        self, asking: ModelQuestion, too_long: TooLong, held: Held, closed: Sequence[Closed]
+    ) -> StepOutcome:
+        """Commit that prompts have a part of the conversation in short, before the model is asked the question."""
+        asking.deltas.stop()
+        step, chosen = asking.step, asking.asked.chosen
+        writer = self._steps.writer(step)
+        writer.append_mail(closed, await self._steps.results(step), shared=chosen.instruction.share)
+        writer.use_redrives()
+        answer: ModelAnswer | None = None
+        if too_long.summarizer is not None:
+            asked = self._asks_for_summary(step, writer, too_long, too_long.summarizer)
+            held.known = None
+            try:
+                said = await held.run(self._summary(step, asked, too_long, chosen.instruction.model))
+            except StoppedWorkError:
+                return "lost" if held.interrupted == "lost" else "interrupted"
+            if isinstance(said, ModelUnavailable | ModelCutOff):
+                return "failed" if await self._without_answer(asking, closed, said) else "overtaken"
+            if isinstance(said, ModelFailed):
+                log.warning("%s: no summary of a long conversation: %s", step.keys.actor, said)
+            elif said.text.strip():
+                answer = said
+                write_summary_step(writer, answer, asked)
+            else:
+                writer.spend_without_step(said.usage, said.finish_reason)
+        write_compaction(writer, too_long.made(answer.text if answer is not None else ""), answer)
+        outcome = await self._steps.commit(writer, step)
+        if outcome in ("committed", "continued"):
+            grown = step.transcript.grown(writer.added, writer.last_entry, writer.pinned)
+            self._cache.keep(step.keys.header, grown)
+        return "committed" if outcome == "continued" else outcome
+
+    def _asks_for_summary(self, step: Step, writer: StepWriter, too_long: TooLong, summarizer: Chosen) -> Asked:
+        today = self._today(step)
+        now = summarizer.now(writer.turn.at or step.taken.lease.now, today)
+        return Asked(
+            summarizer,
+            _NO_TOOLS,
+            summarizer.system(step.task, today, {}, now),
+            step.transcript.messages,
+            today,
+            step.task.step + 1,
+            writer.clock(),
+            now=now,
+            compacts=too_long.positions,
+        )
+
+    def _summary(
+        self, step: Step, asked: Asked, too_long: TooLong, model: str | None
+    ) -> Coroutine[Any, Any, ModelAnswer | ModelFailed]:
+        instruction = asked.chosen.instruction
+        request = ChatRequest(
+            messages=[asked.system, asks_for_summary(too_long.items)],
+            tools=None,
+            timeout_s=self._time_left(step, 0),
+            cut=step.task.fails,
+            caller=step.keys.actor,
+            temperature=instruction.temperature,
+            max_tokens=instruction.max_tokens,
+        )
+        return self._models.ask(instruction.model or model, request, _untold)
 
     def _writes_calls(self, instruction: Instruction) -> bool:
         """Whether this instruction's model calls tools as text."""
@@ -217,7 +300,7 @@ class ModelSteps:
         write_boundary(writer, asking.asked.run, entries, then, conversation, asking.asked.limit_at)
         outcome = await self._steps.commit(writer, step)
         if outcome in ("committed", "continued"):
-            self._cache.keep(step.keys.header, step.transcript.grown(writer.added, writer.last_entry))
+            self._cache.keep(step.keys.header, step.transcript.grown(writer.added, writer.last_entry, writer.pinned))
         return "committed" if outcome == "continued" else outcome
 
     async def _asking(
@@ -232,7 +315,8 @@ class ModelSteps:
         writer.use_redrives()
         question_at = work.prompt(writer, step.transcript)
         agents = await self._instructions.agents_of(chosen.instruction)
-        toolbox = await self._offer(chosen, agents, writer.reads_results, in_graph=bool(step.task.graph))
+        shown = _Shown(writer.reads_results, bool(step.task.graph), step.transcript.has_shortened)
+        toolbox = await self._offer(chosen, agents, shown)
         most, today = self._steps.settings.pentad_calls_per_step, self._today(step)
         given = [step.task.variables, *step.arrived.metadata]
         variables = bounded_variables(chosen.variables, given) if chosen.variables else {}
@@ -316,7 +400,7 @@ class ModelSteps:
         await turn_after(len(answer.text))  # before as much is sent to Redis
         outcome = await self._steps.commit(writer, step)
         if outcome in ("committed", "continued"):
-            self._cache.keep(step.keys.header, step.transcript.grown(writer.added, writer.last_entry))
+            self._cache.keep(step.keys.header, step.transcript.grown(writer.added, writer.last_entry, writer.pinned))
             if calls and self._tools.silent:
                 report_unserved_calls(writer, self._ephemeral(writer), calls, self._tools.silent)
             if isinstance(following, Fail):
@@ -333,22 +417,19 @@ class ModelSteps:
         outcome = await self._steps.commit(writer, asking.step)
         return "committed" if outcome == "continued" else outcome
 
-    async def _offer(
-        self, chosen: Chosen, agents: Mapping[str, Runnable], reads_results: bool, in_graph: bool
-    ) -> Toolbox:
-        """The tools that there are and that the instruction allows. ``reads_results``, ``in_graph``: see `offered`."""
+    async def _offer(self, chosen: Chosen, agents: Mapping[str, Runnable], shown: "_Shown") -> Toolbox:
+        """The tools that there are and that the instruction allows."""
         specs = await self._tools.specs()
         if specs is not self._offered_of or len(self._toolboxes) > _TOOLBOXES:
             self._offered_of, self._toolboxes = specs, {}
         instruction = chosen.instruction
         names = None if instruction.tools is None else tuple(instruction.tools)
         described = tuple([(name, agent.name, agent.description) for name, agent in agents.items()])
-        key = (names, instruction.output, reads_results, in_graph, described)
+        key = (names, instruction.output, shown, described)
         toolbox = self._toolboxes.get(key)
         if toolbox is None:
             toolbox = self._toolboxes[key] = Toolbox(
-                offered(instruction, specs, reads_results, in_graph)
-                | {name: agent_spec(agent) for name, agent in agents.items()}
+                offered(instruction, specs, *shown) | {name: agent_spec(agent) for name, agent in agents.items()}
             )
         return toolbox
 
@@ -487,6 +568,10 @@ def _is_answer_due(toolbox: Toolbox, step: Step, may_call: bool) -> bool:
     call no tools.
     """
     return toolbox.json is None or not may_call or step.task.repairs > 0
+
+
+def _untold(_: str, __: str) -> None:
+    """Take a part of a summary: clients are not told it."""
 
 
 def _ready(asking: ModelQuestion) -> TurnReady:

@@ -10,15 +10,25 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from pentad.contracts.tools import ToolSpec
-from pentad.shared.actors.transcript import Replacement, message_of, node_entries_in, prompt_of, replacements_in
+from pentad.shared.actors.transcript import (
+    Replacement,
+    message_of,
+    node_entries_in,
+    placed,
+    prompt_of,
+    replacements_in,
+)
 from pentad.shared.agent_graphs.run import GraphRun
 from pentad.shared.immutable import immutable
 
 _CACHE_BYTES = 8 * 1024 * 1024
 _NAME_LENGTH = 64
+PINNED = "pinned"
+"""Key in a message's metadata by which the message stays in prompts when older ones are shortened."""
+_PINNED_NAME = b'"%s":' % PINNED.encode()
 NO_OUTPUT = "(no output)"
 """Text that stands for the result of a tool that returned no text."""
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
@@ -80,6 +90,18 @@ class KnownTranscript:
     """Replacements of messages in prompts."""
     run: GraphRun = GraphRun()
     """Run of the task's graph, if it runs one."""
+    pinned: frozenset[int] = frozenset()
+    """Positions of messages that stay in prompts as they are: their metadata says `PINNED`."""
+
+    @property
+    def has_shortened(self) -> bool:
+        """Whether prompts have a text instead of earlier messages."""
+        return any(each.messages for each in self.replacements)
+
+    @property
+    def placed(self) -> Sequence[tuple[int, bytes]]:
+        """The messages that the model is sent, each with its position."""
+        return placed(self.messages, self.replacements)
 
     @property
     def prompt(self) -> Sequence[bytes]:
@@ -101,13 +123,24 @@ class KnownTranscript:
             return None
         if not fresh:
             return self
-        return self.grown(list(map(message_of, fresh)), fresh[-1])
+        pinned = [number for number, raw in enumerate(fresh) if _is_pinned(raw)]
+        return self.grown(list(map(message_of, fresh)), fresh[-1], pinned)
 
-    def grown(self, added: Sequence[bytes], last: bytes) -> "KnownTranscript":
-        """A copy with these messages appended. ``last``: the whole entry of the last one."""
+    def grown(self, added: Sequence[bytes], last: bytes, pinned: Sequence[int] = ()) -> "KnownTranscript":
+        """A copy with these messages appended. ``last``: the whole entry of the last one. ``pinned``: numbers of those
+        that stay in prompts.
+        """
+        kept = self.pinned.union(len(self.messages) + number for number in pinned) if pinned else self.pinned
         replacements = self.replacements + replacements_in(added, len(self.messages))
         run = self.run.after(node_entries_in(added))
-        return KnownTranscript((*self.messages, *added), last, replacements, run)
+        return KnownTranscript((*self.messages, *added), last, replacements, run, kept)
+
+
+def _is_pinned(raw: bytes) -> bool:
+    end = raw.index(b"\n")
+    if raw.find(_PINNED_NAME, 0, end) < 0:
+        return False
+    return PINNED in (from_json(raw[:end]).get("metadata") or {})
 
 
 class TranscriptCache:

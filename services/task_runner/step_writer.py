@@ -31,7 +31,7 @@ from pentad.services.task_runner.domain.result_in_prompt import KeptResult, Kept
 from pentad.services.task_runner.domain.strategy import EndedCall
 from pentad.services.task_runner.domain.targets import asks_person, starts_task, stays_open
 from pentad.services.task_runner.domain.turn import current_turn, remaining
-from pentad.services.task_runner.prompt import tool_result, user
+from pentad.services.task_runner.prompt import PINNED, tool_result, user
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Taken
 from pentad.shared.actors.commit import Commit, CommitEvents
@@ -104,6 +104,8 @@ class StepWriter:
         self.spent = Spent()
         self.added: list[bytes] = []
         """The messages that this handling appends to the transcript, as the model is sent them."""
+        self.pinned: list[int] = []
+        """Numbers of those of them that stay in prompts when older ones are shortened."""
         self.last_entry = b""
         """The last of them, as the transcript keeps it."""
         self.reads_results = bool(task.reads_results)
@@ -190,6 +192,8 @@ class StepWriter:
             meta["origin"] = "call"
         raw = entry(message, TranscriptMeta(**({"at": self.at} | meta)))
         self.last_entry = raw
+        if PINNED in (meta.get("metadata") or ()):
+            self.pinned.append(len(self.added))
         self.added.append(message_of(raw))
         self.commit.log(raw)
 

@@ -12,8 +12,9 @@ from pydantic_core import from_json, to_json
 
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.records import Manifest, StepPrompt, StepRecord, TaskRecord
+from pentad.shared.actors.compaction import asks_for_summary
 from pentad.shared.actors.opening import goal_of
-from pentad.shared.actors.transcript import chat_form, prompt_of, replaced, replacements_in
+from pentad.shared.actors.transcript import chat_form, placed, prompt_of, replaced, replacements_in
 from pentad.shared.errors import DamagedError
 from pentad.shared.instructions.instruction_list import graph_kept_under, kept_under
 from pentad.shared.instructions.system_prompt import PromptValues, system_message
@@ -61,10 +62,19 @@ def rebuild(record: TaskRecord, step: int) -> StepPrompt | None:
             system = with_protocol(system, to_json(tools) if tools is not None else None)
         digest, covered = chain(digest, chat[covered:end], system, manifest.tools, manifest.model), end
         if kept.step == step:
-            prompt = prompt_of(chat[:end], replacements_in(chat[:end]))
+            prompt = _conversation(chat[:end], manifest)
             asked = [system, *(as_text(prompt) if manifest.text_calls else prompt)]
             return _shown(record, kept, instruction, asked, digest)
     return None
+
+
+def _conversation(chat: Sequence[bytes], manifest: Manifest) -> Sequence[bytes]:
+    """The messages of a step's prompt behind the system message. ``chat``: the transcript that the step had."""
+    replacements = replacements_in(chat)
+    if manifest.compacts is None:
+        return prompt_of(chat, replacements)
+    positions = frozenset(manifest.compacts)
+    return [asks_for_summary([each for each in placed(chat, replacements) if each[0] in positions])]
 
 
 def _shown(

@@ -2,7 +2,7 @@
 
 A transcript is only appended to. What prompts are no longer to have stays in its place, and an entry behind it says
 what they have instead: a `Replacement`. An `Exclusion`, of a message that a person has moved away, is one by nothing,
-and so is a `NodeEntry`, which says how the run of a graph has gone on.
+and so is a `NodeEntry`, which says how the run of a graph has gone on. A `Compaction` is one by a summary.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,17 +10,20 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from pentad.contracts.records import Exclusion, NodeEntry, TranscriptMeta
+from pentad.contracts.records import Compaction, Exclusion, NodeEntry, TranscriptMeta
 from pentad.shared.immutable import immutable
 
 EXCLUSION: str = Exclusion.model_fields["role"].default
 NODE: str = NodeEntry.model_fields["role"].default
-_NOTES = frozenset({EXCLUSION, NODE})
+COMPACTION: str = Compaction.model_fields["role"].default
+_NOTES = frozenset({EXCLUSION, NODE, COMPACTION})
 """Roles of the entries that are no messages."""
 _EXCLUSION = b'{"role":"%s"' % EXCLUSION.encode()
 """Begins the line of an exclusion, and the line of no message."""
 _NODE_ENTRY = b'{"role":"%s"' % NODE.encode()
 """Begins the line of an entry about a graph's run, and the line of no message."""
+_COMPACTION = b'{"role":"%s"' % COMPACTION.encode()
+"""Begins the line of an entry about messages that prompts have in short, and the line of no message."""
 
 
 def chat_form(shown_entry: Mapping[str, Any]) -> bytes:
@@ -85,6 +88,10 @@ def _replacements(lines: Sequence[bytes], start: int) -> Iterator[Replacement]:
             yield Replacement(at, frozenset(Exclusion.model_validate_json(line).positions))
         elif line.startswith(_NODE_ENTRY):
             yield Replacement(at, frozenset(NodeEntry.model_validate_json(line).positions))
+        elif line.startswith(_COMPACTION):
+            shortened = Compaction.model_validate_json(line)
+            instead = to_json({"role": "user", "content": shortened.content})
+            yield Replacement(at, frozenset(shortened.positions), (instead,))
 
 
 def replaced(replacements: Sequence[Replacement]) -> frozenset[int]:
@@ -98,32 +105,39 @@ def prompt_of(messages: Sequence[bytes], replacements: Sequence[Replacement]) ->
     The messages of a replacement stand where the first of those stood that it replaces. One that is replaced itself
     adds none, and what it has replaced does not come back.
     """
-    if not replacements:
-        return messages
+    return [line for _, line in placed(messages, replacements)] if replacements else messages
+
+
+def placed(messages: Sequence[bytes], replacements: Sequence[Replacement]) -> list[tuple[int, bytes]]:
+    """The messages that a model is sent of a transcript, as `prompt_of` gives them, each with its position.
+
+    A message that stands for others has the position of the entry that says so.
+    """
     gone = replaced(replacements)
-    instead: dict[int, list[bytes]] = {}
+    instead: dict[int, list[tuple[int, bytes]]] = {}
     for each in replacements:
         if each.messages and each.at not in gone:
-            instead.setdefault(min(each.positions), []).extend(each.messages)
+            instead.setdefault(min(each.positions), []).extend((each.at, line) for line in each.messages)
     gone = gone.union(each.at for each in replacements)
-    prompt: list[bytes] = []
+    prompt: list[tuple[int, bytes]] = []
     for position, message in enumerate(messages):
         prompt += instead.get(position, ())
         if position not in gone:
-            prompt.append(message)
+            prompt.append((position, message))
     return prompt
 
 
 def left_out(messages: Sequence[Mapping[str, Any]]) -> frozenset[int]:
-    """Positions that prompts leave out: what was moved away or judged, and what says so.
+    """Positions of what is no part of the conversation: what was moved away or judged, and all entries about others.
 
-    ``messages``: as `shown` gives them.
+    What prompts have in short is still a part of it. ``messages``: as `shown` gives them.
     """
     notes = [n for n, message in enumerate(messages) if is_note(message)]
-    return frozenset(notes).union(*(messages[n].get("positions") or () for n in notes))
+    away = [n for n in notes if messages[n].get("role") != COMPACTION]
+    return frozenset(notes).union(*(messages[n].get("positions") or () for n in away))
 
 
 def remaining(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The messages that prompts have. ``messages``: as `shown` gives them."""
+    """The messages of the conversation. ``messages``: as `shown` gives them."""
     gone = left_out(messages)
     return [message for n, message in enumerate(messages) if n not in gone] if gone else list(messages)

@@ -49,6 +49,13 @@ def segment_at(
     raise BadAnchorError(f"there is nothing at this place of task {task_id}: search again")
 
 
+def first_anchor(tenant: str, task_id: str, position: int, messages: Sequence[Mapping[str, Any]]) -> Anchor:
+    """Return the anchor of the first segment of a message. Raises `BadAnchorError` when it has none."""
+    for segment in segments_of(tenant, task_id, messages[: position + 1], position):
+        return segment.anchor
+    raise BadAnchorError(f"message {position} of this conversation has no words: take another number")
+
+
 def _quoted(tenant: str, anchor: Anchor, messages: Sequence[Mapping[str, Any]]) -> Segment:
     for passage in passages_of(messages):
         if (passage.position, passage.part) == (anchor.position, anchor.part):

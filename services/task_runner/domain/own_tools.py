@@ -8,7 +8,7 @@ from pydantic_core import from_json
 
 from pentad.contracts.graphs import Runnable
 from pentad.contracts.instructions import Instruction
-from pentad.contracts.tools import RESULT_READ, Effect, ToolSpec
+from pentad.contracts.tools import MEMORY_EXPAND, RESULT_READ, Effect, ToolSpec
 from pentad.shared.actors.headers import Target
 
 QUESTION, SUMMARY = "question", "summary"
@@ -64,18 +64,25 @@ def agent_spec(agent: Runnable) -> ToolSpec:
 
 
 def offered(
-    instruction: Instruction, published: Mapping[str, ToolSpec], reads_results: bool = False, in_graph: bool = False
+    instruction: Instruction,
+    published: Mapping[str, ToolSpec],
+    reads_results: bool = False,
+    in_graph: bool = False,
+    opens_messages: bool = False,
 ) -> dict[str, ToolSpec]:
     """Return the tools that an instruction allows, published ones and our own; a published tool with the name of one of
     ours is left out.
 
     A JSON answer is checked against its schema: no summary takes its place. ``reads_results``: prompts hold a part of
     a result, and the tool that reads it on is offered, too. ``in_graph``: a node of a graph runs the instruction, which
-    ends with an answer: the task goes on.
+    ends with an answer: the task goes on. ``opens_messages``: prompts have a summary instead of earlier messages, and
+    the tool that opens these is offered, too, to a model that has tools.
     """
     allowed: Collection[str] | None = instruction.tools
     if allowed is not None and reads_results:
         allowed = {*allowed, RESULT_READ}
+    if allowed and opens_messages:
+        allowed = {*allowed, MEMORY_EXPAND}
     completes = instruction.output != "json" and not in_graph
     own = {name: spec for name, spec in OWN.items() if completes or spec is not COMPLETE_TASK}
     every = {name: spec for name, spec in published.items() if name not in OWN} | own

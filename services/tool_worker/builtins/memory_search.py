@@ -1,6 +1,7 @@
 """Long-term memory as tools. Whose it is comes from the task, never from the model: its tenant, and who speaks."""
 
 import asyncio
+import re
 from typing import Annotated
 
 from pydantic import Field
@@ -21,13 +22,14 @@ from pentad.shared.plugins.definition import ToolDefinition
 from pentad.shared.plugins.registry import define
 from pentad.shared.recall.questions import MOST_CHARS
 from pentad.shared.segments import anchors
-from pentad.shared.segments.expansion import expanded
+from pentad.shared.segments.expansion import expanded, first_anchor
 from pentad.shared.segments.segment import Segment
 from pentad.shared.store.store import Store
 
 _TIMEOUT_S = 10.0
 _MOST_HITS = 20
 _MOST_WINDOW = 20
+_NUMBER = re.compile(r"\[?([0-9]{1,9})\]?")
 _NO_HITS = "Nothing was found."
 _NOT_THERE = "there is no such memory: this anchor opens nothing"
 
@@ -57,10 +59,13 @@ class MemoryReader:
 
     async def expand(self, context: ToolContext, anchor: str, window: int) -> str:
         """A quotation of the words that an anchor stands for, in their place. Raises ``BadAnchorError``."""
-        owner, place = _speaker(context), anchors.anchor_of(anchor)
-        messages = await self._transcripts.read(owner.tenant, place.task_id)
+        owner, number = _speaker(context), _number_in(anchor)
+        place = anchors.anchor_of(anchor) if number is None else None
+        messages = await self._transcripts.read(owner.tenant, context.task_id if place is None else place.task_id)
         if messages is None:
             raise anchors.BadAnchorError(_NOT_THERE)
+        if place is None:
+            place = await asyncio.to_thread(first_anchor, owner.tenant, context.task_id, number or 0, messages)
         opened = await asyncio.to_thread(expanded, owner.tenant, place, messages, window)
         bound = _bound(context)
         if not owner.sees(opened.focus.holder) or not _was_said(opened.focus, bound):
@@ -68,6 +73,12 @@ class MemoryReader:
         around = (*opened.before, opened.focus, *opened.after)
         segments = [each for each in around if owner.sees(each.holder) and _was_said(each, bound)]
         return quotation([_line(number, each, opened.focus) for number, each in enumerate(segments, start=1)])
+
+
+def _number_in(text: str) -> int | None:
+    """Return the number of a message of this conversation, as its summary has it: 12 or [12]; None for an anchor."""
+    found = _NUMBER.fullmatch(text.strip())
+    return None if found is None else int(found[1])
 
 
 def _speaker(context: ToolContext) -> Owner:
@@ -121,7 +132,7 @@ def memory_tools(reader: MemoryReader) -> dict[str, ToolDefinition]:
         """Opens an anchor: the very words that it stands for, with what was said before and after them.
 
         Args:
-            anchor: As a memory gives it.
+            anchor: As a memory gives it; or the number of a message of this conversation, as its summary gives it.
             window: How many pieces on each side.
         """
         return await reader.expand(context, anchor, window)

@@ -53,6 +53,8 @@ class ScriptedPort:
     def __init__(self, script: Script, pause_s: float = 0.0) -> None:
         self.script, self.pause_s = script, pause_s
         self.asked = 0
+        self.window: int | None = None
+        """Tokens that the model takes, as far as is known."""
         self._sink: DeltaSink
 
     def say(self, text: str) -> None:
@@ -65,10 +67,6 @@ class ScriptedPort:
 
     @property
     def place(self) -> None:
-        return None
-
-    @property
-    def window(self) -> None:
         return None
 
     def warm(self) -> None:
