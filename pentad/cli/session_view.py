@@ -10,6 +10,7 @@ from pentad.cli.view import TaskView
 from pentad.cli.waiting_for import Waiting, WaitingOfTask, WaitingTogether
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import (
+    Compacted,
     ControlResult,
     ErrorEvent,
     MessageMoved,
@@ -59,6 +60,8 @@ class SessionView:
                 self._routed(event)
             case MessageMoved():
                 self._moved(event)
+            case Compacted():
+                self._compacted(event)
             case ControlResult():
                 self._controlled(event)
             case ErrorEvent():
@@ -165,6 +168,10 @@ class SessionView:
             self.line(self._style.red(f"  what it did before stays: {harmless(did)}"))
         if event.emptied:
             self.line(self._style.dim(f"  task {self._called(event.from_task_id)} has no message left: cancelled"))
+
+    def _compacted(self, event: Compacted) -> None:
+        sizes = f"{event.tokens_before:,} to {event.tokens_after:,} tokens"
+        self.line(self._style.dim(f"… what was said up to message {event.last} goes on in short: {sizes}"))
 
     def _called(self, task_id: str) -> str:
         return self.labels.tag(task_id) if self.labels.of(task_id).name else task_id

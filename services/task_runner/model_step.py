@@ -98,7 +98,7 @@ _NO_TOOLS = Toolbox({})
 
 
 class _Shown(NamedTuple):
-    """What is true of a task and its prompt and decides which tools are offered: see `offered`."""
+    """Facts about a task and its prompt that decide which tools are offered: see `offered`."""
 
     reads_results: bool
     in_graph: bool

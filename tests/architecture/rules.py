@@ -43,6 +43,7 @@ PURE_SHARED = frozenset(
         "pentad.shared.vectors.points",
         "pentad.shared.kinds",
         "pentad.shared.actors.mail",
+        "pentad.shared.actors.compaction",
         "pentad.shared.actors.transcript",
         "pentad.shared.models.ports",
     }

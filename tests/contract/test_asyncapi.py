@@ -123,7 +123,7 @@ def test_the_schema_takes_the_golden_example(example: Example) -> None:
 @pytest.mark.parametrize("example", [e for e in CARRIED if not e.is_input], ids=str)
 def test_the_schema_refuses_what_the_code_refuses(example: Example) -> None:
     check = validator(example.kind)
-    required = [name for name, field in example.contract.model_fields.items() if field.is_required()]
+    required = [field.alias or name for name, field in example.contract.model_fields.items() if field.is_required()]
     for name in required:
         with pytest.raises(ValidationError):
             check.validate({key: value for key, value in example.read().items() if key != name})

@@ -102,7 +102,7 @@ def test_another_types_event_is_refused(example: Example) -> None:
 
 @pytest.mark.parametrize("example", VERSIONED, ids=str)
 def test_a_field_that_has_no_default_is_required(example: Example) -> None:
-    for name, field in example.contract.model_fields.items():
+    for name, field in ((each.alias or name, each) for name, each in example.contract.model_fields.items()):
         if field.is_required():
             rest = {key: value for key, value in example.read().items() if key != name}
             with pytest.raises(ValidationError) as refused:

@@ -49,8 +49,11 @@ class Worker:
     as_of: datetime | None = None
     """The time as of which the calling task sees the memory."""
 
+    task = "task-0-9"
+    """Id of the calling task."""
+
     async def call(self, tool: str, user: str | None = None, tenant: str = "acme", **args: Any) -> ToolOutcome:
-        context = ToolContext("call-0-1", "call-0-1", 1, tenant, user, "s1", "task-0-9", as_of=self.as_of)
+        context = ToolContext("call-0-1", "call-0-1", 1, tenant, user, "s1", self.task, as_of=self.as_of)
         return await self._tools.run(ToolInvocation(tool, args, 5.0, context), lambda _text, _share: None)
 
     async def found(self, query: str, **more: Any) -> list[str]:
@@ -104,6 +107,20 @@ async def test_a_search_finds_what_the_tasks_user_may_see(worker: Worker) -> Non
 async def test_as_of_another_time_it_finds_what_had_been_said(worker: Worker) -> None:
     assert CAT in await worker.found("what is my cat called?", as_of=AT)
     assert await worker.found("what is my cat called?", as_of="2001-01-01T00:00:00Z") == []
+
+
+async def test_a_message_of_the_conversation_itself_opens_by_its_number(worker: Worker) -> None:
+    """Promise: what a summary stands for stays readable, by those who may read it."""
+    worker.task = "task-0-1"
+    for number in ("0", "[0]", " 0 "):
+        assert quotes_in((await worker.call("memory_expand", anchor=number)).text)[0].text == CAT
+    worker.task = "task-0-2"
+    assert CODE in (await worker.call("memory_expand", "ada", anchor="0")).text
+    for anchor, task in (("99", "task-0-1"), ("0", "task-0-9"), ("0", "task-0-2"), ("-1", "task-0-1")):
+        worker.task = task
+        refused = await worker.call("memory_expand", "bob", anchor=anchor)
+        assert refused.kind == "error"
+        assert CODE not in refused.text
 
 
 async def test_a_fork_finds_and_opens_nothing_that_was_said_after_its_step(worker: Worker) -> None:
