@@ -105,6 +105,9 @@ class Instruction(Contract):
     max_messages: int | None = Field(default=None, ge=4, le=10_000)
     """Messages of a conversation that prompts have at most, without the system prompt: beyond it the older half is left
     out, without a summary. Absent: as many as the model's window takes, the older ones as a summary."""
+    tool_schema_tokens: int | None = Field(default=None, ge=0, le=10_000_000)
+    """Tokens that the schemas of its tools may cost in a prompt; beyond it tools are offered by name and found by
+    `tool_search`. Absent: a quarter of the model's window; without limit if that is not known."""
     share: bool = False
     """Whether memories of messages without a user are shared by the whole tenant; else only their session has them."""
 

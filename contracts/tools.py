@@ -40,7 +40,9 @@ class ToolSpec(BaseModel):
     """Variables that the tool reads and that are not set where its tool-worker runs."""
 
 
-RESERVED_NAMES = frozenset({"ask_user", "complete_task"})
+TOOL_SEARCH = "tool_search"
+"""Name of the tool that finds tools whose schemas a model is not shown."""
+RESERVED_NAMES = frozenset({"ask_user", "complete_task", TOOL_SEARCH})
 """Names of the tools that the task-runner answers itself: tools of workers may have any other name."""
 MEMORY_SEARCH, MEMORY_EXPAND, MEMORY_FORGET = "memory_search", "memory_expand", "memory_forget"
 RESULT_READ = "result_read"

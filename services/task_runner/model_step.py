@@ -3,20 +3,18 @@
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from pydantic_core import to_json
 
 from pentad.contracts.dates import LocalDate
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import INTERRUPTED, TaskStatusEvent
-from pentad.contracts.graphs import Runnable
-from pentad.contracts.instructions import Instruction, OutputMode
+from pentad.contracts.instructions import Instruction
 from pentad.contracts.records import NodeEntry
-from pentad.contracts.tools import ToolSpec
 from pentad.services.task_runner.answer_writer import Asked, Following, ModelQuestion, rules_of, write_answer
 from pentad.services.task_runner.compacting import Compacting, TooLong
 from pentad.services.task_runner.compaction_writer import write_compaction, write_summary_step
@@ -28,7 +26,7 @@ from pentad.services.task_runner.domain.after_answer import (
     NothingSaid,
     is_to_be_checked,
 )
-from pentad.services.task_runner.domain.own_tools import ASK_USER, agent_spec, offered
+from pentad.services.task_runner.domain.own_tools import ASK_USER
 from pentad.services.task_runner.domain.plan import AskModel, CallAgain, Closed, mail_of_this_turn
 from pentad.services.task_runner.domain.retry import (
     Retry,
@@ -60,6 +58,7 @@ from pentad.services.task_runner.step_writer import StepWriter
 from pentad.services.task_runner.text_calls import read_text_answer, split_deltas
 from pentad.services.task_runner.tool_calls import report_unserved_calls
 from pentad.services.task_runner.tool_catalog import ToolCatalog
+from pentad.services.task_runner.toolboxes import PromptFacts, Toolboxes
 from pentad.services.task_runner.work import Work, graph_work
 from pentad.shared import metrics
 from pentad.shared.actors.compaction import asks_for_summary
@@ -89,7 +88,6 @@ from pentad.shared.text_protocol.request import as_text, with_protocol
 
 log = logging.getLogger(__name__)
 
-_TOOLBOXES = 256
 _MAX_NAME_CHARS = 64
 """Characters of a tool's name in the log: a model may make up any."""
 _NO_ANSWER = ModelAnswer("", "", (), "stop", Usage(0, 0), "nobody")
@@ -97,17 +95,6 @@ _NO_ANSWER = ModelAnswer("", "", (), "stop", Usage(0, 0), "nobody")
 _NO_TOOLS = Toolbox({})
 
 
-class _Shown(NamedTuple):
-    """Facts about a task and its prompt that decide which tools are offered: see `offered`."""
-
-    reads_results: bool
-    in_graph: bool
-    opens_messages: bool
-
-
-_ToolboxKey = tuple[tuple[str, ...] | None, OutputMode, _Shown, tuple[tuple[str, str, str], ...]]
-"""All that decides which tools an instruction gets: the names that it allows (None: all), its output, what is true of
-the task, and the agents that it may call."""
 StepOutcome = Literal["committed", "overtaken", "interrupted", "failed", "lost"]
 
 
@@ -126,9 +113,7 @@ class ModelSteps:
         self._steps, self._models, self._instructions = steps, models, instructions
         self._tools, self._cache, self._initial_recall = tools, cache, initial_recall
         self._compacting = Compacting(models, instructions, steps.settings.pentad_compact_share)
-        self._offered_of: Mapping[str, ToolSpec] = {}
-        """Published tools of which the toolboxes below were made."""
-        self._toolboxes: dict[_ToolboxKey, Toolbox] = {}
+        self._toolboxes = Toolboxes(tools, models)
 
     async def make(self, step: Step, held: Held, planned: AskModel | CallAgain) -> bool:
         """Make one step. False when it was overtaken and must be planned again."""
@@ -315,8 +300,10 @@ class ModelSteps:
         writer.use_redrives()
         question_at = work.prompt(writer, step.transcript)
         agents = await self._instructions.agents_of(chosen.instruction)
-        shown = _Shown(writer.reads_results, bool(step.task.graph), step.transcript.has_shortened)
-        toolbox = await self._offer(chosen, agents, shown)
+        shown = PromptFacts(
+            writer.reads_results, bool(step.task.graph), step.transcript.has_shortened, step.task.found_tools
+        )
+        toolbox = await self._toolboxes.of(chosen.instruction, agents, shown)
         most, today = self._steps.settings.pentad_calls_per_step, self._today(step)
         given = [step.task.variables, *step.arrived.metadata]
         variables = bounded_variables(chosen.variables, given) if chosen.variables else {}
@@ -416,22 +403,6 @@ class ModelSteps:
         writer.commit.rewake()
         outcome = await self._steps.commit(writer, asking.step)
         return "committed" if outcome == "continued" else outcome
-
-    async def _offer(self, chosen: Chosen, agents: Mapping[str, Runnable], shown: "_Shown") -> Toolbox:
-        """The tools that there are and that the instruction allows."""
-        specs = await self._tools.specs()
-        if specs is not self._offered_of or len(self._toolboxes) > _TOOLBOXES:
-            self._offered_of, self._toolboxes = specs, {}
-        instruction = chosen.instruction
-        names = None if instruction.tools is None else tuple(instruction.tools)
-        described = tuple([(name, agent.name, agent.description) for name, agent in agents.items()])
-        key = (names, instruction.output, shown, described)
-        toolbox = self._toolboxes.get(key)
-        if toolbox is None:
-            toolbox = self._toolboxes[key] = Toolbox(
-                offered(instruction, specs, *shown) | {name: agent_spec(agent) for name, agent in agents.items()}
-            )
-        return toolbox
 
     def _time_left(self, step: Step, limit_at: int) -> float:
         limit = self._steps.limits.step_timeout_ms

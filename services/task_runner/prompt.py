@@ -67,14 +67,15 @@ def _sendable(name: str) -> str:
 class Toolbox:
     """The tools that are offered, as the model is told about them."""
 
-    def __init__(self, specs: Mapping[str, ToolSpec]) -> None:
-        self.specs = specs
+    def __init__(self, specs: Mapping[str, ToolSpec], shown: Mapping[str, ToolSpec] | None = None) -> None:
+        """``shown``: those with their schemas, if not all are: the others may be called, too."""
+        self.specs = specs if shown is None else {**specs, **shown}
         described = [
             {
                 "type": "function",
                 "function": {"name": s.name, "description": s.description, "parameters": s.parameters},
             }
-            for s in specs.values()
+            for s in (specs if shown is None else shown).values()
         ]
         self.json: bytes | None = to_json(described) if described else None
         self.digest = hashlib.sha256(self.json).hexdigest()[:16] if self.json else ""

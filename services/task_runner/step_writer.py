@@ -21,7 +21,7 @@ from pentad.contracts.events import (
 from pentad.contracts.ids import child_task_id, rfc3339
 from pentad.contracts.instructions import DIRECT_CALL
 from pentad.contracts.records import TranscriptMeta
-from pentad.contracts.tools import RECALLING_TOOLS, OutcomeKind, ToolOutcome
+from pentad.contracts.tools import RECALLING_TOOLS, OutcomeKind, ToolOutcome, ToolSpec
 from pentad.contracts.turns import ASKED
 from pentad.services.task_runner.domain.arrived import Arrived
 from pentad.services.task_runner.domain.message_move import MOVED
@@ -30,6 +30,7 @@ from pentad.services.task_runner.domain.plan import Closed, EndMode, Timer
 from pentad.services.task_runner.domain.result_in_prompt import KeptResult, KeptResults
 from pentad.services.task_runner.domain.strategy import EndedCall
 from pentad.services.task_runner.domain.targets import asks_person, starts_task, stays_open
+from pentad.services.task_runner.domain.tool_search import remembered
 from pentad.services.task_runner.domain.turn import current_turn, remaining
 from pentad.services.task_runner.prompt import PINNED, tool_result, user
 from pentad.shared import metrics
@@ -124,6 +125,7 @@ class StepWriter:
         """Whether the transcript says that the run of the task's graph has failed."""
         self.outcome: ChildOutcome | None = None
         """Further outcome for the task that has started this one."""
+        self._found_tools = task.found_tools
         self._children_used = TaskUsage()
         """Usage of tasks that this one has started and that have ended now."""
 
@@ -342,6 +344,11 @@ class StepWriter:
         if not self.reads_results:
             self.reads_results = True
             self.commit.set(self.keys.header, reads_results=1)
+
+    def find_tools(self, found: Sequence[ToolSpec]) -> None:
+        """Keep which tools a search has found: later prompts have their schemas."""
+        self._found_tools = remembered(self._found_tools, found)
+        self.commit.set(self.keys.header, found_tools=self._found_tools)
 
     # Header and cost
 

@@ -11,6 +11,7 @@ from pentad.contracts.ids import rfc3339, tool_call_id
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.tools import ToolOutcome, ToolSpec
 from pentad.services.task_runner.domain.after_answer import PlannedCall
+from pentad.services.task_runner.domain.tool_search import search_result
 from pentad.services.task_runner.step_writer import StepWriter
 from pentad.shared.actors.headers import Target
 from pentad.shared.actors.mail import ResultMail
@@ -53,7 +54,7 @@ def request_calls(writer: StepWriter, planned: Sequence[PlannedCall], step: int)
         call = tool_call_id(writer.keys.shard, random_hex(20))
         writer.emit(ToolCallEvent, tool_call_id=call, tool=each.tool, **_told(call, each))
         requested = RequestedCall(call, each.tool, each.arguments, "", each.target, each.agent, each.said)
-        if each.spec is None or each.args is None or each.problem:
+        if each.spec is None or each.args is None or each.problem or each.found is not None:
             _answer_at_once(writer, call, each)
         elif each.target == "worker":
             _queue(writer, call, each.spec, each.args, step)
@@ -71,7 +72,11 @@ def _told(call: str, planned: PlannedCall) -> dict[str, Any]:
 
 
 def _answer_at_once(writer: StepWriter, call: str, planned: PlannedCall) -> None:
-    outcome = ToolOutcome("error", f"{planned.tool}: {planned.problem}")
+    if planned.found is not None:
+        outcome = ToolOutcome("ok", search_result(planned.found))
+        writer.find_tools(planned.found)
+    else:
+        outcome = ToolOutcome("error", f"{planned.tool}: {planned.problem}")
     writer.emit_result(call, planned.tool, outcome, counted_for="" if planned.spec else "unknown")
     writer.commit.post(writer.keys, RESULT, ResultMail.of(call, outcome).to_json())
 

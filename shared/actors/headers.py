@@ -138,6 +138,8 @@ class TaskHeader:
     covered: int = 0
     """Transcript entries that ``digest`` covers."""
     tools: str = ""
+    found_tools: str = ""
+    """Names of the tools that the model has found by `tool_search`, the newest last, with spaces between them."""
     time_zone: str = ""
     """The person's time zone, as a message's metadata has named it; '': that of the settings."""
     reason: str = ""
@@ -246,7 +248,7 @@ _STATUSES = frozenset(get_args(TaskStatus))
 _TARGETS = get_args(Target)
 _TEXTS = (
     "status user speaker goal instruction instruction_version correlation traceparent digest tools reason "
-    "detail paused place time_zone graph entry until node parent parent_call branch as_of fork_request"
+    "detail paused place time_zone graph entry until node parent parent_call branch as_of fork_request found_tools"
 )
 
 

@@ -6,10 +6,11 @@ from dataclasses import field
 from pentad.contracts.events import INTERRUPTED
 from pentad.contracts.graphs import MAX_DEPTH, Runnable
 from pentad.contracts.plain_json import MOST_VALUES, values_in
-from pentad.contracts.tools import Effect, ToolSpec
+from pentad.contracts.tools import TOOL_SEARCH, Effect, ToolSpec
 from pentad.services.task_runner.domain.call_arguments import parse_arguments
 from pentad.services.task_runner.domain.own_tools import COMPLETE_TASK, joined, target_of, text_of
 from pentad.services.task_runner.domain.plan import EndMode
+from pentad.services.task_runner.domain.tool_search import MOST_QUERY, QUERY, found_by
 from pentad.shared.actors.headers import Target
 from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
@@ -57,6 +58,8 @@ class PlannedCall:
     worker."""
     agent: Runnable | None = None
     """Instruction or graph that the call starts a task of; None for any other call."""
+    found: tuple[ToolSpec, ...] | None = None
+    """Tools that a call of `tool_search` has found, which are its result already; None for any other call."""
 
 
 @immutable
@@ -281,4 +284,10 @@ def _planned(draft: ToolCallDraft, rules: Rules, doubt: _Doubt | None, most_valu
     if problem or parsed.args is None:
         target, said = "worker", ""
     agent = rules.agents.get(draft.name) if target == "task" else None
+    if spec is not None and spec.name == TOOL_SEARCH and not problem and parsed.args is not None:
+        query = parsed.args.get(QUERY)
+        if isinstance(query, str) and query.strip():
+            found = tuple(found_by(query[:MOST_QUERY], tools))
+            return PlannedCall(draft.name, spec, arguments, parsed.args, parsed.raw, found=found)
+        problem = f"the argument {QUERY!r} must be a text that says something"
     return PlannedCall(draft.name, spec, arguments, parsed.args, parsed.raw, problem, target, said, agent)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import Field
 
-from pentad.contracts.tools import RESERVED_NAMES, Effect
+from pentad.contracts.tools import RESERVED_NAMES, TOOL_SEARCH, Effect
 from pentad.services.task_runner.domain.own_tools import OWN
 from pentad.shared.plugins import registry
 from pentad.shared.plugins.context import ToolContext
@@ -220,14 +220,14 @@ def test_a_plugin_that_is_not_there_says_where_it_was_looked_for(module: str, to
     assert told in str(caught.value)
 
 
-@pytest.mark.parametrize("name", sorted(OWN))
+@pytest.mark.parametrize("name", sorted(RESERVED_NAMES))
 def test_the_names_of_the_tools_that_every_task_has_are_taken(name: str) -> None:
     with pytest.raises(PluginError, match="every task has a tool"):
         tool(name=name)(lambda: None)
 
 
 def test_every_tool_of_a_task_has_a_reserved_name() -> None:
-    assert OWN.keys() == RESERVED_NAMES
+    assert {*OWN, TOOL_SEARCH} == RESERVED_NAMES
 
 
 @pytest.mark.parametrize(
