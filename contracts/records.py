@@ -8,6 +8,7 @@ from pydantic import Field
 from pentad.contracts.dates import LocalDate
 from pentad.contracts.envelope import Budget, Contract
 from pentad.contracts.events import TaskStatus, TaskUsage
+from pentad.contracts.hooks import StepHooks
 from pentad.contracts.ids import Identifier, Timestamp
 from pentad.contracts.recalls import RecallOutcome, RecallWalk
 from pentad.contracts.runs import RunCall
@@ -176,6 +177,8 @@ class Manifest(Contract):
     text_calls: bool | None = None
     """Whether the prompt had tools, calls and results as text; absent: it had them in the form of the protocol."""
     digest: str
+    hooks: StepHooks | None = None
+    """What hooks changed in this step. ``digest`` is that of the prompt before; absent: they changed nothing."""
 
 
 class StepRecord(Contract):

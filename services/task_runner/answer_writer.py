@@ -31,6 +31,7 @@ from pentad.services.task_runner.graph_writer import go_on, start_child, write_e
 from pentad.services.task_runner.instructions import Chosen
 from pentad.services.task_runner.prompt import Toolbox, assistant, user
 from pentad.services.task_runner.step import Step
+from pentad.services.task_runner.step_hooks import HookTrace
 from pentad.services.task_runner.step_writer import StepWriter
 from pentad.services.task_runner.tool_calls import RequestedCall, request_calls
 from pentad.shared import metrics
@@ -88,6 +89,8 @@ class Asked:
     """Instructions and graphs that the model may call, by the names of their tools."""
     text_calls: bool = False
     """Whether tools, calls and results are written as text."""
+    trace: HookTrace = field(default_factory=HookTrace)
+    """What hooks have changed in the step."""
 
 
 @immutable
@@ -102,6 +105,11 @@ class ModelQuestion:
     deltas: DeltaWriter
     cut: list[ModelAnswer] = field(default_factory=list)
     """The partial answer at the time when a message cut the call."""
+
+    @property
+    def instruction(self) -> str:
+        """Instruction that the step runs."""
+        return self.asked.chosen.instruction.name
 
     @property
     def heeds_messages(self) -> bool:
@@ -222,6 +230,7 @@ def _manifest(task: TaskHeader, answer: ModelAnswer, asked: Asked, since: Sequen
         tool_choice=None if asked.may_call or toolbox.json is None else "none",
         told_schema=asked.told_schema or None,
         digest=chain(task.digest, since, asked.system, toolbox.digest, answer.model),
+        hooks=asked.trace.kept,
     )
 
 
