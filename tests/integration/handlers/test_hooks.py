@@ -122,7 +122,7 @@ async def make(store: Store, tmp_path: Path) -> AsyncIterator[Make]:
 
 
 async def test_the_model_is_sent_what_hooks_make_of_the_prompt_and_that_prompt_is_rebuilt_to_the_byte(
-    store: Store, worker: ToolWorker, tmp_path: Path
+    store: Store, worker: ToolWorker, make: Make
 ) -> None:
     model = Model("one")
     run = await make(model)
@@ -145,7 +145,7 @@ async def test_the_model_is_sent_what_hooks_make_of_the_prompt_and_that_prompt_i
         assert sum(len(each.messages) for each in kept.prompt.splices[0]) == 2, "the changed lines, not the prompt"
 
 
-async def test_an_answer_is_kept_and_told_as_hooks_make_it(store: Store, worker: ToolWorker, tmp_path: Path) -> None:
+async def test_an_answer_is_kept_and_told_as_hooks_make_it(worker: ToolWorker, make: Make) -> None:
     run = await make(Model(says="a bad answer"))
     await run.say("hello")
     assert await run.ended() == "completed"
@@ -161,7 +161,7 @@ async def test_an_answer_is_kept_and_told_as_hooks_make_it(store: Store, worker:
 
 
 async def test_a_refused_call_is_not_made_outranks_later_hooks_and_the_model_is_told(
-    store: Store, worker: ToolWorker, tmp_path: Path
+    worker: ToolWorker, make: Make
 ) -> None:
     model = Model("forbidden")
     run = await make(model)
@@ -174,9 +174,7 @@ async def test_a_refused_call_is_not_made_outranks_later_hooks_and_the_model_is_
     assert not [line for line in run.told() if line.startswith("later")]
 
 
-async def test_arguments_that_a_hook_changes_are_those_of_the_call(
-    store: Store, worker: ToolWorker, tmp_path: Path
-) -> None:
+async def test_arguments_that_a_hook_changes_are_those_of_the_call(worker: ToolWorker, make: Make) -> None:
     run = await make(Model("change me"))
     await run.say("hello")
     assert await run.ended() == "completed"
@@ -189,7 +187,7 @@ async def test_arguments_that_a_hook_changes_are_those_of_the_call(
 
 
 async def test_a_result_is_what_hooks_make_of_it_and_what_it_was_is_kept_nowhere_in_the_task(
-    store: Store, worker: ToolWorker, tmp_path: Path
+    worker: ToolWorker, make: Make
 ) -> None:
     model = Model("the secret")
     run = await make(model)
@@ -204,7 +202,7 @@ async def test_a_result_is_what_hooks_make_of_it_and_what_it_was_is_kept_nowhere
 
 @pytest.mark.parametrize("how", ["raise", "hang", "die", "megabytes", "nonsense"])
 async def test_a_hook_that_misbehaves_fails_its_step_with_a_reason_and_its_neighbours_go_on(
-    store: Store, worker: ToolWorker, tmp_path: Path, how: str
+    worker: ToolWorker, tmp_path: Path, how: str, make: Make
 ) -> None:
     run = await make(Model("one"))
     run.behave(before_model=how)
@@ -226,7 +224,7 @@ async def test_a_hook_that_misbehaves_fails_its_step_with_a_reason_and_its_neigh
 
 
 async def test_a_result_whose_hook_fails_never_reaches_a_model_or_the_transcript(
-    store: Store, worker: ToolWorker, tmp_path: Path
+    worker: ToolWorker, make: Make
 ) -> None:
     model = Model("the secret")
     run = await make(model)
@@ -239,7 +237,7 @@ async def test_a_result_whose_hook_fails_never_reaches_a_model_or_the_transcript
     ]
 
 
-async def test_a_failing_hook_keeps_the_cost_of_the_answer(store: Store, worker: ToolWorker, tmp_path: Path) -> None:
+async def test_a_failing_hook_keeps_the_cost_of_the_answer(worker: ToolWorker, make: Make) -> None:
     run = await make(Model())
     run.behave(after_model="raise")
     await run.say("hello")
@@ -248,9 +246,13 @@ async def test_a_failing_hook_keeps_the_cost_of_the_answer(store: Store, worker:
 
 
 async def test_a_refusal_holds_in_a_sub_graph_of_a_sub_graph_in_its_tool_node_and_its_models_calls(
-    store: Store, worker: ToolWorker, tmp_path: Path
+    worker: ToolWorker, make: Make
 ) -> None:
-    inner = graph("inner", [tool("run", "echo", {"text": "forbidden"}, on_error="say"), llm("say", tools=["echo"])])
+    inner = graph(
+        "inner",
+        [tool("run", "echo", {"text": "forbidden"}, on_error="say"), llm("say", tools=["echo"])],
+        ("run", "say"),
+    )
     middle = graph("middle", [{"key": "in", "kind": "graph", "graph": "inner"}])
     outer = graph("outer", [{"key": "in", "kind": "graph", "graph": "middle"}])
     model = Model("forbidden")
@@ -263,7 +265,7 @@ async def test_a_refusal_holds_in_a_sub_graph_of_a_sub_graph_in_its_tool_node_an
 
 
 async def test_a_failing_hook_is_the_failure_of_a_graphs_node_which_its_graph_may_handle(
-    store: Store, worker: ToolWorker, tmp_path: Path
+    worker: ToolWorker, make: Make
 ) -> None:
     made = graph("g", [llm("a", on_error="b"), tool("b", "echo", {"text": "fine"})], ("a", "b"))
     run = await make(Model(), graphs=[made])
@@ -274,7 +276,7 @@ async def test_a_failing_hook_is_the_failure_of_a_graphs_node_which_its_graph_ma
     assert "on purpose" in end["error"]
 
 
-async def test_the_beginning_and_the_end_of_a_task_are_told(store: Store, worker: ToolWorker, tmp_path: Path) -> None:
+async def test_the_beginning_and_the_end_of_a_task_are_told(worker: ToolWorker, make: Make) -> None:
     run = await make(Model("one"))
     await run.say("hello")
     assert await run.ended() == "completed"
@@ -283,7 +285,7 @@ async def test_the_beginning_and_the_end_of_a_task_are_told(store: Store, worker
 
 
 async def test_a_hook_without_a_living_worker_fails_the_step_and_is_never_skipped(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch, make: Make
 ) -> None:
     spec = HookSpec(name="gone.guard", kind="before_model")
     await published.HOOKS.publish(store, [spec])
@@ -297,7 +299,7 @@ async def test_a_hook_without_a_living_worker_fails_the_step_and_is_never_skippe
     assert model.asked == []
 
 
-async def test_a_hook_of_other_instructions_does_not_concern_a_task(store: Store, tmp_path: Path) -> None:
+async def test_a_hook_of_other_instructions_does_not_concern_a_task(store: Store, make: Make) -> None:
     spec = HookSpec(name="gone.guard", kind="before_model", instructions=("other",))
     await published.HOOKS.publish(store, [spec])
     run = await make(Model(), instructions=[Instruction(name="other", system_prompt="You wait.")])
@@ -320,7 +322,7 @@ async def test_a_request_that_nobody_may_make_is_set_aside(store: Store, worker:
 
 
 async def test_without_hooks_a_step_sends_redis_nothing_for_them(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch, make: Make
 ) -> None:
     sent: list[str] = []
     real = Store.call

@@ -1,4 +1,4 @@
-"""Hooks for tests. Files in the folder that ``HOOKING`` names say how they behave, and they note there what they were told."""
+"""Hooks for tests. Files in the folder ``HOOKING`` say how they behave, and they note there what they were told."""
 
 import os
 import time
