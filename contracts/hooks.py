@@ -8,6 +8,8 @@ from pentad.contracts.envelope import Contract
 from pentad.contracts.ids import Identifier, Timestamp
 
 HookKind = Literal["before_model", "after_model", "before_tool", "after_tool", "task_start", "task_end"]
+TASK_BEGINS: HookKind = "task_start"
+TASK_ENDS: HookKind = "task_end"
 HOOK_KINDS: tuple[HookKind, ...] = get_args(HookKind)
 HOOK_TIMEOUT_S = 5.0
 """Seconds that a hook may take if it has no time limit of its own."""
@@ -74,7 +76,7 @@ class HookCommand(Contract):
     tenant_id: Identifier
     facts: HookFacts
     subject: str
-    """What the hook is given, as JSON."""
+    """JSON that the hook is given."""
     reply_to: Annotated[str, StringConstraints(max_length=128)] | None = None
     """Key of the stream that takes the ``HookReply``; absent: nobody waits for one."""
 
@@ -86,7 +88,7 @@ class HookReply(Contract):
     version: Literal[1] = 1
     request_id: str
     value: str | None = None
-    """What the hook returned, as JSON; absent: it leaves everything as it is."""
+    """JSON that the hook returned; absent: it leaves everything as it is."""
     error: str | None = None
     """Reason why the hook has no outcome."""
 
@@ -102,7 +104,7 @@ class PromptSplice(Contract):
 
 
 class HookedPrompt(Contract):
-    """What `before_model` hooks made of a step's prompt. The digest of the prompt before is the manifest's."""
+    """Changes that `before_model` hooks made to a step's prompt. The digest of the prompt before is the manifest's."""
 
     hooks: list[str]
     """Names of the hooks that changed it, in their order."""
@@ -113,7 +115,7 @@ class HookedPrompt(Contract):
 
 
 class HookedValue(Contract):
-    """What a hook made of an answer, a call or a result."""
+    """The change that a hook made to an answer, a call or a result."""
 
     hook: str
     kind: HookKind
@@ -130,7 +132,7 @@ class HookedValue(Contract):
 
 
 class StepHooks(Contract):
-    """What hooks changed in one step."""
+    """The changes that hooks made in one step."""
 
     prompt: HookedPrompt | None = None
     values: list[HookedValue] = Field(default_factory=list)

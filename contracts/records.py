@@ -178,7 +178,7 @@ class Manifest(Contract):
     """Whether the prompt had tools, calls and results as text; absent: it had them in the form of the protocol."""
     digest: str
     hooks: StepHooks | None = None
-    """What hooks changed in this step. ``digest`` is that of the prompt before; absent: they changed nothing."""
+    """Changes that hooks made in this step. ``digest`` is that of the prompt before; absent: they changed nothing."""
 
 
 class StepRecord(Contract):

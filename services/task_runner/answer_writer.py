@@ -90,7 +90,7 @@ class Asked:
     text_calls: bool = False
     """Whether tools, calls and results are written as text."""
     trace: HookTrace = field(default_factory=HookTrace)
-    """What hooks have changed in the step."""
+    """Changes that hooks have made in the step."""
 
 
 @immutable

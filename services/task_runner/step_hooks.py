@@ -11,6 +11,8 @@ from pydantic_core import from_json, to_json
 
 from pentad.contracts.events import EndStatus
 from pentad.contracts.hooks import (
+    TASK_BEGINS,
+    TASK_ENDS,
     HookedPrompt,
     HookedValue,
     HookFacts,
@@ -42,7 +44,7 @@ _NOT_HOOKED = ("branch", "person", "runner")
 
 @immutable
 class HookTrace:
-    """What hooks have changed in one step so far. It grows while the step is made."""
+    """The changes that hooks have made in one step so far. It grows while the step is made."""
 
     prompts: list[HookedPrompt] = field(default_factory=list)
     values: list[HookedValue] = field(default_factory=list)
@@ -55,7 +57,7 @@ class HookTrace:
 
     @property
     def kept(self) -> StepHooks | None:
-        """What the step's manifest keeps; None where hooks changed nothing."""
+        """The part of them that the step's manifest keeps; None where hooks changed nothing."""
         if not self.prompts and not self.values:
             return None
         return StepHooks(prompt=self.prompts[-1] if self.prompts else None, values=list(self.values))
@@ -74,7 +76,7 @@ class StepHookRunner:
 
     async def begin(self, step: Step, writer: StepWriter, instruction: str) -> None:
         """Tell hooks that the task begins, where no step of its turn has told them. Raises ``HookFailedError``."""
-        hooks = self.any_of("task_start", step, instruction)
+        hooks = self.any_of(TASK_BEGINS, step, instruction)
         if not hooks or step.task.hooks_told:
             return
         subject = _task(step.task.goal, step.task.instruction, step.task.parent)
@@ -204,7 +206,7 @@ class StepHookRunner:
     def tell_end(self, writer: StepWriter, status: EndStatus, reason: str) -> None:
         """Queue the news of the task's end for the hooks that want it, in the commit that ends it."""
         task = writer.task
-        for hook in self._catalog.of("task_end", frozenset((task.instruction,))):
+        for hook in self._catalog.of(TASK_ENDS, frozenset((task.instruction,))):
             subject = _task(task.goal, task.instruction, task.parent, status, reason, writer.answer)
             command = told_at_end(hook, _facts(task, task.instruction, task.step), subject, writer.clock())
             writer.tell_hook(command)

@@ -27,7 +27,7 @@ _REPLY_TTL_S = 60
 _MAX_ERROR = 4_000
 
 
-class HookFailedError(PentadError):
+class UntoldHookError(PentadError):
     """A hook that is told of a task's end has failed. It is told again, and set aside in the end."""
 
 
@@ -61,7 +61,7 @@ class HookServer:
         if command.reply_to is not None:
             await self._reply(command.reply_to, command, outcome)
         elif not outcome.ok:
-            raise HookFailedError(outcome.text)
+            raise UntoldHookError(outcome.text)
 
     async def _outcome(self, command: HookCommand) -> ToolOutcome:
         """Run the hook; once more in a process of its own when a neighbour has brought its process down."""

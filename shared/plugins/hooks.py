@@ -11,7 +11,16 @@ from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_origin, get_
 
 from pydantic import ValidationError
 
-from pentad.contracts.hooks import HOOK_KINDS, HOOK_TIMEOUT_S, MAX_HOOKED_BYTES, HookFacts, HookKind, HookSpec
+from pentad.contracts.hooks import (
+    HOOK_KINDS,
+    HOOK_TIMEOUT_S,
+    MAX_HOOKED_BYTES,
+    TASK_BEGINS,
+    TASK_ENDS,
+    HookFacts,
+    HookKind,
+    HookSpec,
+)
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.plugins.errors import PluginError, UnusableResult
 
@@ -220,8 +229,8 @@ _GIVEN: Mapping[HookKind, Callable[[Any], Any]] = {
     "after_model": _answer,
     "before_tool": lambda given: HookCall(**given),
     "after_tool": lambda given: HookResult(**given),
-    "task_start": lambda given: HookTask(**given),
-    "task_end": lambda given: HookTask(**given),
+    TASK_BEGINS: lambda given: HookTask(**given),
+    TASK_ENDS: lambda given: HookTask(**given),
 }
 
 # What a hook returned: each function checks it, and returns None where everything stays as it is
@@ -352,6 +361,6 @@ _OUTCOMES: Mapping[HookKind, Callable[[Any, Any], Any]] = {
     "after_model": _new_answer,
     "before_tool": _judged,
     "after_tool": _new_result,
-    "task_start": _told,
-    "task_end": _told,
+    TASK_BEGINS: _told,
+    TASK_ENDS: _told,
 }
