@@ -30,7 +30,7 @@ class ToolInvocation:
 
     @property
     def title(self) -> str:
-        """What is run, in words."""
+        """The tool or hook in words."""
         return f"{self.word} {self.tool!r}"
 
 

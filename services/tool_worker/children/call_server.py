@@ -37,7 +37,7 @@ _LONGEST_CHARACTER = 4
 _MAX_ERROR = 4_000
 
 Callee = ToolDefinition | HookDefinition
-"""What a call may run."""
+"""The tool or hook that a call runs."""
 Answer = tuple[OutcomeKind, str]
 """``ok`` and the result, or another kind and the reason."""
 
