@@ -15,6 +15,7 @@ from pydantic_core import to_json
 
 from pentad.contracts.envelope import Budget, Contract, Envelope, due_of
 from pentad.contracts.graph_nodes import MAX_FIRST_STATE
+from pentad.contracts.hooks import HookCommand, HookReply
 from pentad.contracts.ids import DEFAULT_TENANT, ExternalId, Identifier, Timestamp
 from pentad.contracts.instructions import MAX_SCHEMA
 from pentad.contracts.tools import Effect
@@ -270,6 +271,8 @@ Command = Annotated[
     | MemoryReply
     | ModelCallCommand
     | ModelCallReply
+    | HookCommand
+    | HookReply
     | EraseCommand,
     Field(discriminator="type"),
 ]
@@ -282,5 +285,7 @@ command_adapter: TypeAdapter[
     | MemoryReply
     | ModelCallCommand
     | ModelCallReply
+    | HookCommand
+    | HookReply
     | EraseCommand
 ] = TypeAdapter(Command)

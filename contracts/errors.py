@@ -16,5 +16,6 @@ class ErrorCode(StrEnum):
     TOOL_ERROR = "tool_error"
     STEP_LIMIT = "step_limit"
     GRAPH_ERROR = "graph_error"
+    HOOK_ERROR = "hook_error"
     CURSOR_EXPIRED = "cursor_expired"
     INTERNAL = "internal"

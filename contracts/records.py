@@ -8,6 +8,7 @@ from pydantic import Field
 from pentad.contracts.dates import LocalDate
 from pentad.contracts.envelope import Budget, Contract
 from pentad.contracts.events import TaskStatus, TaskUsage
+from pentad.contracts.hooks import StepHooks
 from pentad.contracts.ids import Identifier, Timestamp
 from pentad.contracts.recalls import RecallOutcome, RecallWalk
 from pentad.contracts.runs import RunCall
@@ -197,6 +198,8 @@ class Manifest(Contract):
     """Positions of the messages, and of earlier summaries, that the step has summarised: its prompt has these alone;
     absent: it has answered. See `Compaction`."""
     digest: str
+    hooks: StepHooks | None = None
+    """Changes that hooks made in this step. ``digest`` is that of the prompt before; absent: they changed nothing."""
 
 
 class StepRecord(Contract):

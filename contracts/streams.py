@@ -44,6 +44,7 @@ from pentad.contracts.events import (
     ToolProgress,
     ToolResultEvent,
 )
+from pentad.contracts.hooks import HookCommand, HookReply
 
 Service = Literal["gateway", "router", "task-runner", "tool-worker", "embedding", "archiver"]
 SERVICES: tuple[Service, ...] = ("gateway", "router", "task-runner", "tool-worker", "embedding", "archiver")
@@ -247,6 +248,28 @@ MODEL_CALLS_REPLY = Stream(
     None,
     "capped",
 )
+HOOKS = Stream(
+    "hooks",
+    "pentad:{shard}:hooks",
+    "Hooks to be run for a step of a task, or told of its end, for any tool-worker that has them.",
+    (HookCommand,),
+    ("task-runner", "tool-worker"),
+    ("tool-worker",),
+    "tool-worker",
+    "dead",
+    "consumed",
+)
+HOOKS_REPLY = Stream(
+    "hooks-reply",
+    "pentad:{shard}:hooks:reply:{reply}",
+    "Outcomes of hooks for one caller; ends with its TTL.",
+    (HookReply,),
+    ("tool-worker",),
+    ("task-runner",),
+    None,
+    None,
+    "capped",
+)
 ERASE = Stream(
     "erase",
     "pentad:{shard}:erase",
@@ -319,6 +342,8 @@ STREAMS: Mapping[str, Stream] = MappingProxyType(
             MEMORY_REPLY,
             MODEL_CALLS,
             MODEL_CALLS_REPLY,
+            HOOKS,
+            HOOKS_REPLY,
             ERASE,
             EVENTS,
             DEAD,
@@ -339,7 +364,7 @@ def split_key(key: str) -> tuple[int, str] | None:
 
 def queues_of(shard: int, tool_queues: tuple[str, ...]) -> list[tuple[Stream, str]]:
     """Return every work stream of a shard with its key: these are trimmed, watched and given consumer groups."""
-    work = (SESSION_WAKE, TASK_WAKE, EMBED, ARCHIVE, REMEMBER, LEARN, EXTRACT, MEMORY, MODEL_CALLS, ERASE)
+    work = (SESSION_WAKE, TASK_WAKE, EMBED, ARCHIVE, REMEMBER, LEARN, EXTRACT, MEMORY, MODEL_CALLS, HOOKS, ERASE)
     fixed = [(stream, stream.key(shard)) for stream in work]
     return fixed + [(TOOL_CALLS, TOOL_CALLS.key(shard, queue=queue)) for queue in tool_queues]
 

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from pentad.shared.plugins.context import ToolContext
     from pentad.shared.plugins.expandable import ExpandableTool, action
     from pentad.shared.plugins.graphs import graph
+    from pentad.shared.plugins.hooks import HookAnswer, HookCall, HookContext, HookResult, HookTask, hook
     from pentad.shared.plugins.instructions import instruction
     from pentad.shared.plugins.registry import tool
     from pentad.shared.segments.anchors import anchor_of
@@ -88,6 +89,12 @@ _HOMES = {
     "ErrorEvent": "pentad.contracts.events",
     "ExpandableTool": "pentad.shared.plugins.expandable",
     "GatewayUnreachable": "pentad.errors",
+    "HookAnswer": "pentad.shared.plugins.hooks",
+    "HookCall": "pentad.shared.plugins.hooks",
+    "HookContext": "pentad.shared.plugins.hooks",
+    "HookResult": "pentad.shared.plugins.hooks",
+    "HookTask": "pentad.shared.plugins.hooks",
+    "hook": "pentad.shared.plugins.hooks",
     "GraphExecution": "pentad.client.graph_execution",
     "GraphResult": "pentad.client.graph_execution",
     "InstructionRun": "pentad.contracts.runs",
@@ -158,6 +165,11 @@ __all__ = [
     "GatewayUnreachable",
     "GraphExecution",
     "GraphResult",
+    "HookAnswer",
+    "HookCall",
+    "HookContext",
+    "HookResult",
+    "HookTask",
     "InstructionRun",
     "MessageEvent",
     "MessageMoved",
@@ -203,6 +215,7 @@ __all__ = [
     "connect",
     "connect_sync",
     "graph",
+    "hook",
     "instruction",
     "start",
     "tool",

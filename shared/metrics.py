@@ -258,6 +258,12 @@ model_state = _gauge(
     "calls failed), 2 probing (one call finds out), 3 open (it is not asked).",
     "state",
 )
+hooks = _counter(
+    "pentad_hooks_total",
+    ("kind", "outcome"),
+    "Hooks run; kind: that of the hook, outcome: ok, error, timeout or cancelled.",
+    "hooks",
+)
 tool_seconds = _histogram("pentad_tool_seconds", ("tool",), "Time of one tool call, from its start to its result.")
 tool_calls = _counter(
     "pentad_tool_calls_total",

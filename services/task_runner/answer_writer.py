@@ -31,6 +31,7 @@ from pentad.services.task_runner.graph_writer import go_on, start_child, write_e
 from pentad.services.task_runner.instructions import Chosen
 from pentad.services.task_runner.prompt import Toolbox, assistant, user
 from pentad.services.task_runner.step import Step
+from pentad.services.task_runner.step_hooks import HookTrace
 from pentad.services.task_runner.step_writer import StepWriter
 from pentad.services.task_runner.tool_calls import RequestedCall, request_calls
 from pentad.shared import metrics
@@ -90,6 +91,8 @@ class Asked:
     """Whether tools, calls and results are written as text."""
     compacts: Sequence[int] = ()
     """Positions of the messages that the step summarises; empty: it answers."""
+    trace: HookTrace = field(default_factory=HookTrace)
+    """Changes that hooks have made in the step."""
 
 
 @immutable
@@ -104,6 +107,11 @@ class ModelQuestion:
     deltas: DeltaWriter
     cut: list[ModelAnswer] = field(default_factory=list)
     """The partial answer at the time when a message cut the call."""
+
+    @property
+    def instruction(self) -> str:
+        """Instruction that the step runs."""
+        return self.asked.chosen.instruction.name
 
     @property
     def heeds_messages(self) -> bool:
@@ -225,6 +233,7 @@ def manifest_of(task: TaskHeader, answer: ModelAnswer, asked: Asked, since: Sequ
         told_schema=asked.told_schema or None,
         compacts=list(asked.compacts) or None,
         digest=chain(task.digest, since, asked.system, toolbox.digest, answer.model),
+        hooks=asked.trace.kept,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.streams import MODEL_CALLS, TASK_WAKE
 from pentad.services.task_runner.handlers import RunnerHandler
+from pentad.services.task_runner.hooks import HookCalls, HookCatalog
 from pentad.services.task_runner.initial_recall import ModelWalkChooser
 from pentad.services.task_runner.model_calls import CALLS_AT_ONCE, ModelCalls
 from pentad.services.task_runner.tool_catalog import ToolCatalog
@@ -28,6 +29,7 @@ from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.service.process import cancel_and_wait, settle
 from pentad.shared.service.process_models import ProcessModels
 from pentad.shared.settings import Settings
+from pentad.shared.store.store import guarded
 from pentad.shared.work.timers import TimerLoop
 
 log = logging.getLogger(__name__)
@@ -50,6 +52,8 @@ class TaskRunner(ConsumingService):
         pool = self._models.pool
         self.about = f"model: {described(pool.default.name, pool.default.place)}"
         tools = ToolCatalog(self.store)
+        self._hook_catalog = HookCatalog(self.store)
+        self._hooks = HookCalls(self.store, self._hook_catalog)
         self._book = InstructionBook(self.store, configured_instructions(settings))
         self._vectors, self._embedder = vectors_of(settings, self.store), make_embedder(settings, self.store)
         memory = MemorySearch(self._vectors, self._embedder)
@@ -59,7 +63,7 @@ class TaskRunner(ConsumingService):
         tenants, tokens = TenantMemories(self.store), settings.pentad_recall_tokens
         recalling = TaskRecall(memory, self._walks, tenants, tokens, chooser=chooser)
         self._handlers = [
-            RunnerHandler(actors, self._keeper, pool, self._book, tools, settings, shard, recalling)
+            RunnerHandler(actors, self._keeper, pool, self._book, tools, settings, shard, recalling, self._hooks)
             for shard in self.shards
         ]
         for shard, handler in enumerate(self._handlers):
@@ -73,13 +77,14 @@ class TaskRunner(ConsumingService):
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
         announcing = announce_model(self.store, self.consumer_name, self._in_use)
         timers = TimerLoop(self.store, self.shards).run()
-        own = (self._keeper.run(), timers, self._book.follow(), announcing)
+        own = (self._keeper.run(), timers, self._book.follow(), self._hook_catalog.follow(), announcing)
         return (*super().loops(), *own, *self._models.loops())
 
     async def start(self) -> None:
         offline = self._models.uses_environment and self._models.pool.default.place is None
         if offline and self.settings.llm_model_id:
             log.warning("LLM_MODEL_ID alone leaves the offline model on: set LLM_API_KEY or LLM_BASE_URL too")
+        await guarded("hooks", self._hook_catalog.read)  # before the first step
         await super().start()
         self._warming = asyncio.create_task(asyncio.to_thread(self._warm))
         self._checking = asyncio.create_task(self._check_key(self._warming))
@@ -115,6 +120,7 @@ class TaskRunner(ConsumingService):
         if self._warming is not None:
             await self._warming
         await self._models.close()
+        await self._hooks.aclose()
         await self._embedder.aclose()
         await self._vectors.aclose()
         await self._walks.aclose()

@@ -18,6 +18,8 @@ from pentad.services.task_runner.domain.plan import (
     mail_of_this_turn,
     plan,
 )
+from pentad.services.task_runner.domain.result_in_prompt import KeptResults
+from pentad.services.task_runner.hooks import HookCalls
 from pentad.services.task_runner.initial_recall import InitialRecall
 from pentad.services.task_runner.instructions import TaskInstructions
 from pentad.services.task_runner.model_step import ModelSteps
@@ -25,6 +27,7 @@ from pentad.services.task_runner.moves import Moves
 from pentad.services.task_runner.plan_writer import WRITES, Materials
 from pentad.services.task_runner.prompt import KnownTranscript, TranscriptCache
 from pentad.services.task_runner.step import Step, Steps, bare
+from pentad.services.task_runner.step_hooks import HookTrace, StepHookRunner
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Actors, Taken
@@ -57,13 +60,17 @@ class RunnerHandler(WakeUps[TaskKeys]):
         settings: Settings,
         shard: int,
         recalling: TaskRecall,
+        hooks: HookCalls,
     ) -> None:
         super().__init__(actors, keeper, shard, settings.pentad_max_attempts)
         self._cache = TranscriptCache()
         self._steps = Steps(actors, settings)
         instructions = TaskInstructions(actors.store, book)
-        self._model_steps = ModelSteps(self._steps, models, instructions, tools, self._cache, InitialRecall(recalling))
-        self._moves = Moves(self._steps, tools, instructions)
+        self._hooks = StepHookRunner(hooks)
+        self._steps.on_end = self._hooks.tell_end
+        recall = InitialRecall(recalling)
+        self._model_steps = ModelSteps(self._steps, models, instructions, tools, self._cache, recall, self._hooks)
+        self._moves = Moves(self._steps, tools, instructions, self._results)
         self._running: set[Held] = set()
         self._stopping = False
 
@@ -146,9 +153,15 @@ class RunnerHandler(WakeUps[TaskKeys]):
         """Read what this plan is written from."""
         if not isinstance(decided, End | Finish | Pause):
             return Materials()
-        results = await self._steps.results(step)
+        results = await self._results(step)
         last = await self._steps.last_record(step) if isinstance(decided, Finish) else None
         return Materials(step.transcript.messages, results, last)
+
+    async def _results(self, step: Step) -> KeptResults:
+        """The results that have come, as hooks let them through; one whose hook fails is withheld."""
+        results, limit = await self._steps.results(step), self._steps.limits.result_bytes
+        made, _ = await self._hooks.results(step, results, None, limit, HookTrace())
+        return made
 
     async def give_up(self, keys: TaskKeys, taken: Taken, reason: str, attempts: int) -> None:
         """End a task that cannot be handled, with a dead letter and an ``error``."""
@@ -181,7 +194,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
         )
         if step.task.ended:
             writer.restart()
-        writer.append_mail(closed, await self._steps.results(step))
+        writer.append_mail(closed, await self._results(step))
         writer.use_redrives()
         writer.commit.unmail(step.arrived.move_numbers)
         writer.set_header()

@@ -21,6 +21,7 @@ from pentad.services.task_runner.compaction_writer import write_compaction, writ
 from pentad.services.task_runner.delta_writer import DeltaKind, DeltaWriter
 from pentad.services.task_runner.domain.after_answer import (
     REDRIVEN,
+    CallTools,
     CheckedJson,
     Fail,
     NothingSaid,
@@ -28,6 +29,7 @@ from pentad.services.task_runner.domain.after_answer import (
 )
 from pentad.services.task_runner.domain.own_tools import ASK_USER
 from pentad.services.task_runner.domain.plan import AskModel, CallAgain, Closed, mail_of_this_turn
+from pentad.services.task_runner.domain.result_in_prompt import KeptResults
 from pentad.services.task_runner.domain.retry import (
     Retry,
     RetryLimits,
@@ -50,10 +52,12 @@ from pentad.services.task_runner.domain.strategy import (
     strategy_of,
 )
 from pentad.services.task_runner.graph_writer import write_boundary
+from pentad.services.task_runner.hooks import HookFailedError
 from pentad.services.task_runner.initial_recall import InitialRecall
 from pentad.services.task_runner.instructions import Chosen, TaskInstructions
 from pentad.services.task_runner.prompt import Toolbox, TranscriptCache, user
 from pentad.services.task_runner.step import Step, Steps
+from pentad.services.task_runner.step_hooks import HookTrace, StepHookRunner
 from pentad.services.task_runner.step_writer import StepWriter
 from pentad.services.task_runner.text_calls import read_text_answer, split_deltas
 from pentad.services.task_runner.tool_calls import report_unserved_calls
@@ -109,9 +113,10 @@ class ModelSteps:
         tools: ToolCatalog,
         cache: TranscriptCache,
         initial_recall: InitialRecall,
+        hooks: StepHookRunner,
     ) -> None:
         self._steps, self._models, self._instructions = steps, models, instructions
-        self._tools, self._cache, self._initial_recall = tools, cache, initial_recall
+        self._tools, self._cache, self._initial_recall, self._hooks = tools, cache, initial_recall, hooks
         self._compacting = Compacting(models, instructions, steps.settings.pentad_compact_share)
         self._toolboxes = Toolboxes(tools, models)
 
@@ -131,7 +136,13 @@ class ModelSteps:
         if chosen.instruction.on_message == "queue" and not step.arrived.queues:  # no step has told the header yet
             step = replace(step, arrived=mail_of_this_turn(step.task, step.arrived))
         recall = await self._initial_recall.recalled(step, held, chosen, planned)
-        asking = await self._asking(step, held, work, closed, recall)
+        asking, problem = await self._asking(step, held, work, closed, recall)
+        try:
+            await self._hooks.begin(step, asking.writer, asking.instruction)
+        except HookFailedError as failed:
+            problem = str(failed)
+        if problem:  # of a hook
+            return await self._hook_failed(asking, closed, problem)
         if isinstance(planned, AskModel):
             effect = asking.strategy.next(asking.rules, _ready(asking))
             if work.problem:
@@ -142,14 +153,19 @@ class ModelSteps:
                 return await self._compact(asking, too_long, held, closed)
         held.known = step.taken.newest if asking.heeds_messages else None
         try:
-            answer = await held.run(self._asked(asking, planned))
+            answer = await held.run(await self._hooked(asking, planned, held))
         except asyncio.CancelledError:
             asking.deltas.stop()
             raise
+        except HookFailedError as failed:
+            return await self._hook_failed(asking, closed, str(failed))
         except StoppedWorkError:
             asking.deltas.stop()
             if held.interrupted == USER and asking.cut:
-                said = asking.cut[0]
+                try:
+                    said = await self._hooks.answer(step, asking.instruction, asking.cut[0], asking.asked.trace)
+                except HookFailedError as failed:
+                    return await self._hook_failed(asking, closed, str(failed), asking.cut[0])
                 effect = asking.strategy.next(asking.rules, ModelCut(said))
                 return await self._effect(asking, closed, replace(said, finish_reason=INTERRUPTED), effect)
             return "lost" if held.interrupted == "lost" else "interrupted"
@@ -161,8 +177,18 @@ class ModelSteps:
         if self._has_learned_text_calls(asking):
             asking.deltas.stop()
             return await self._cost_alone(asking, answer)
-        answer, effect = await _after(asking, answer)
+        try:
+            answer, effect = await self._after(asking, answer)
+        except HookFailedError as failed:
+            return await self._hook_failed(asking, closed, str(failed), answer)
         return await self._effect(asking, closed, answer, effect, redriven=isinstance(planned, CallAgain))
+
+    async def _after(self, asking: ModelQuestion, answer: ModelAnswer) -> tuple[ModelAnswer, Effect]:
+        """An answer, read where it is text, as hooks make it, and its effect. Raises ``HookFailedError``."""
+        answer, malformed = read_text_answer(answer) if asking.asked.text_calls else (answer, "")
+        if answer.model != REDRIVEN:
+            answer = await self._hooks.answer(asking.step, asking.instruction, answer, asking.asked.trace)
+        return await _after(asking, answer, malformed)
 
     async def _effect(
         self,
@@ -176,7 +202,17 @@ class ModelSteps:
         """Commit what the strategy wants after this answer."""
         entries: Sequence[NodeEntry] = ()
         if isinstance(effect, Noted):
-            asking.writer.outcome, entries, effect = effect.outcome, effect.entries, effect.then
+            outcome, entries, effect = effect.outcome, effect.entries, effect.then
+        else:
+            outcome = asking.writer.outcome
+        if isinstance(effect, CallTools):
+            try:
+                trace = asking.asked.trace
+                made = await self._hooks.calls(asking.step, asking.instruction, effect.calls, asking.rules, trace)
+            except HookFailedError as failed:
+                return await self._hook_failed(asking, closed, str(failed), answer)
+            effect = CallTools(made)
+        asking.writer.outcome = outcome
         if isinstance(effect, StartChildren) or (answer is _NO_ANSWER and isinstance(effect, GoOn | FailRun)):
             return await self._boundary(asking, entries, effect)
         if isinstance(effect, NothingSaid):
@@ -196,14 +232,18 @@ class ModelSteps:
         asking.deltas.stop()
         step, chosen = asking.step, asking.asked.chosen
         writer = self._steps.writer(step)
-        writer.append_mail(closed, await self._steps.results(step), shared=chosen.instruction.share)
+        trace = HookTrace()
+        results, _ = await self._results(step, asking.instruction, trace)
+        writer.append_mail(closed, results, shared=chosen.instruction.share)
         writer.use_redrives()
         answer: ModelAnswer | None = None
         if too_long.summarizer is not None:
-            asked = self._asks_for_summary(step, writer, too_long, too_long.summarizer)
+            asked = self._asks_for_summary(step, writer, too_long, too_long.summarizer, trace)
             held.known = None
             try:
-                said = await held.run(self._summary(step, asked, too_long, chosen.instruction.model))
+                said = await held.run(self._summary(asking, asked, too_long))
+            except HookFailedError as failed:
+                return await self._hook_failed(asking, closed, str(failed))
             except StoppedWorkError:
                 return "lost" if held.interrupted == "lost" else "interrupted"
             if isinstance(said, ModelUnavailable | ModelCutOff):
@@ -222,7 +262,9 @@ class ModelSteps:
             self._cache.keep(step.keys.header, grown)
         return "committed" if outcome == "continued" else outcome
 
-    def _asks_for_summary(self, step: Step, writer: StepWriter, too_long: TooLong, summarizer: Chosen) -> Asked:
+    def _asks_for_summary(
+        self, step: Step, writer: StepWriter, too_long: TooLong, summarizer: Chosen, trace: HookTrace
+    ) -> Asked:
         today = self._today(step)
         now = summarizer.now(writer.turn.at or step.taken.lease.now, today)
         return Asked(
@@ -235,14 +277,17 @@ class ModelSteps:
             writer.clock(),
             now=now,
             compacts=too_long.positions,
+            trace=trace,
         )
 
-    def _summary(
-        self, step: Step, asked: Asked, too_long: TooLong, model: str | None
-    ) -> Coroutine[Any, Any, ModelAnswer | ModelFailed]:
-        instruction = asked.chosen.instruction
+    async def _summary(self, asking: ModelQuestion, asked: Asked, too_long: TooLong) -> ModelAnswer | ModelFailed:
+        """Return the summary, with what hooks make of its prompt and of itself. Raises ``HookFailedError``."""
+        step, name, instruction = asking.step, asking.instruction, asked.chosen.instruction
+        prompt: Sequence[bytes] = [asked.system, asks_for_summary(too_long.items)]
+        if hooks := self._hooks.any_of("before_model", step, name):
+            prompt = await self._hooks.prompt(step, name, hooks, prompt, asked.trace)
         request = ChatRequest(
-            messages=[asked.system, asks_for_summary(too_long.items)],
+            messages=prompt,
             tools=None,
             timeout_s=self._time_left(step, 0),
             cut=step.task.fails,
@@ -250,7 +295,11 @@ class ModelSteps:
             temperature=instruction.temperature,
             max_tokens=instruction.max_tokens,
         )
-        return self._models.ask(instruction.model or model, request, _untold)
+        model = instruction.model or asking.asked.chosen.instruction.model
+        said = await self._models.ask(model, request, _untold)
+        if isinstance(said, ModelFailed):
+            return said
+        return await self._hooks.answer(step, name, said, asked.trace)
 
     def _writes_calls(self, instruction: Instruction) -> bool:
         """Whether this instruction's model calls tools as text."""
@@ -290,13 +339,17 @@ class ModelSteps:
 
     async def _asking(
         self, step: Step, held: Held, work: "Work", closed: Sequence[Closed], recall: Recall | None
-    ) -> ModelQuestion:
-        """Make the question to the model, with the mail appended to the transcript."""
+    ) -> tuple[ModelQuestion, str]:
+        """Make the question to the model, with the mail appended to the transcript; also return why a hook has not let
+        a result through, or ''.
+        """
         chosen = work.chosen
         writer = self._steps.writer(step)
         if recall is not None and recall.text:  # before all else; its text is kept, for the memory changes
             writer.append(user(recall.text), origin="recalled")
-        writer.append_mail(closed, await self._steps.results(step), shared=chosen.instruction.share)
+        trace, name = HookTrace(), chosen.instruction.name
+        results, problem = await self._results(step, name, trace)
+        writer.append_mail(closed, results, shared=chosen.instruction.share)
         writer.use_redrives()
         question_at = work.prompt(writer, step.transcript)
         agents = await self._instructions.agents_of(chosen.instruction)
@@ -333,13 +386,39 @@ class ModelSteps:
             limit_at=work.limit_at(writer.clock()),
             agents=agents,
             text_calls=text_calls,
+            trace=trace,
         )
         strategy, rules = work.strategy, rules_of(asked, writer, most)
         if not strategy.asks_models:
             own = {ASK_USER.name: ASK_USER} if step.task.graph else {}
             rules = replace(rules, tools={**await self._tools.specs(), **own}, may_call=True)
         deltas = self._deltas(step, writer, asked, held)
-        return ModelQuestion(step, writer, asked, rules, strategy, deltas)
+        return ModelQuestion(step, writer, asked, rules, strategy, deltas), problem
+
+    async def _results(self, step: Step, instruction: str | None, trace: HookTrace) -> tuple[KeptResults, str]:
+        """The results that have come, as hooks let them through."""
+        results, limit = await self._steps.results(step), self._steps.limits.result_bytes
+        return await self._hooks.results(step, results, instruction, limit, trace)
+
+    async def _hooked(
+        self, asking: ModelQuestion, planned: AskModel | CallAgain, held: Held
+    ) -> Coroutine[Any, Any, ModelAnswer | ModelFailed]:
+        """The question to the model, after the hooks that see its prompt. Raises ``HookFailedError``."""
+        step, name = asking.step, asking.instruction
+        hooks = () if isinstance(planned, CallAgain) else self._hooks.any_of("before_model", step, name)
+        if not hooks:
+            return self._asked(asking, planned)
+        given = [asking.asked.system, *step.transcript.prompt, *asking.writer.added]
+        made = await held.run(self._hooks.prompt(step, name, hooks, given, asking.asked.trace))
+        return self._asked(asking, planned, made)
+
+    async def _hook_failed(
+        self, asking: ModelQuestion, closed: Sequence[Closed], why: str, said: ModelAnswer | None = None
+    ) -> StepOutcome:
+        """A hook has failed, and with it the step: the turn ends, or the run of a graph goes on elsewhere."""
+        asking.deltas.stop()
+        failed = await self._without_model(asking, closed, why, said, ErrorCode.HOOK_ERROR)
+        return "failed" if failed else "overtaken"
 
     def _today(self, step: Step) -> LocalDate:
         """The day of the step where the person is, else where the settings are."""
@@ -347,17 +426,18 @@ class ModelSteps:
         return LocalDate.of(step.taken.lease.now, zone)
 
     def _asked(
-        self, asking: ModelQuestion, planned: AskModel | CallAgain
+        self, asking: ModelQuestion, planned: AskModel | CallAgain, hooked: Sequence[bytes] | None = None
     ) -> Coroutine[Any, Any, ModelAnswer | ModelFailed]:
+        """The question to the model. ``hooked``: the prompt that hooks have made; None: there are none."""
         if isinstance(planned, CallAgain):
             return _answer_of(planned)
         step, asked = asking.step, asking.asked
-        prompt: Sequence[bytes] = [*step.transcript.prompt, *asking.writer.added]
+        prompt = hooked or [asked.system, *step.transcript.prompt, *asking.writer.added]
         sink: DeltaSink = asking.deltas.add
         if asked.text_calls:
             prompt, sink = as_text(prompt), split_deltas(sink)
         request = ChatRequest(
-            messages=[asked.system, *prompt],
+            messages=prompt,
             tools=None if asked.text_calls else asked.toolbox.json,
             timeout_s=self._time_left(step, asked.limit_at),
             may_call=asked.may_call,
@@ -444,12 +524,17 @@ class ModelSteps:
         return ModelGaveUp(code, problem, asking.step.taken.clock())
 
     async def _without_model(
-        self, asking: ModelQuestion, closed: Sequence[Closed], why: str, said: ModelAnswer | None = None
+        self,
+        asking: ModelQuestion,
+        closed: Sequence[Closed],
+        why: str,
+        said: ModelAnswer | None = None,
+        code: ErrorCode = ErrorCode.MODEL_ERROR,
     ) -> bool:
         """The model has no answer and is not asked again: the turn ends, or the run of a graph goes on elsewhere."""
-        effect = asking.strategy.next(asking.rules, self._gave_up(asking, ErrorCode.MODEL_ERROR, why))
+        effect = asking.strategy.next(asking.rules, self._gave_up(asking, code, why))
         if not isinstance(effect, Noted):
-            return await self._failed(asking.step, closed, ErrorCode.MODEL_ERROR, why, said)
+            return await self._failed(asking.step, closed, code, why, said)
         if said is not None:
             asking.writer.spend_without_step(said.usage, said.finish_reason)
         log.warning("%s: a node has no answer: %s", asking.step.keys.actor, why)
@@ -493,7 +578,8 @@ class ModelSteps:
     ) -> bool:
         """End the turn without an answer; messages that have come since begin the next one."""
         writer = self._steps.writer(step)
-        writer.append_mail(closed, await self._steps.results(step))
+        results, _ = await self._results(step, None, HookTrace())
+        writer.append_mail(closed, results)
         writer.use_redrives()
         writer.set_header()
         if said is not None:
@@ -553,9 +639,8 @@ def _ready(asking: ModelQuestion) -> TurnReady:
     return TurnReady(newest, asking.writer.ended, said, step.taken.clock())
 
 
-async def _after(asking: ModelQuestion, answer: ModelAnswer) -> tuple[ModelAnswer, Effect]:
-    """An answer, read where it is text, and its effect; long arguments of calls are parsed outside the event loop."""
-    answer, malformed = read_text_answer(answer) if asking.asked.text_calls else (answer, "")
+async def _after(asking: ModelQuestion, answer: ModelAnswer, malformed: str) -> tuple[ModelAnswer, Effect]:
+    """An answer and its effect; long arguments of calls are parsed outside the event loop."""
     checked = None if malformed else await _checked(asking, answer)
     event = ModelAnswered(answer, checked, malformed, asking.step.taken.clock())
     if sum(len(call.arguments) for call in answer.tool_calls) < LARGE_VALUE:

@@ -1,6 +1,6 @@
 """Moves a message to another task: reads what that takes, and writes one commit of the first task."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from pydantic import ValidationError
@@ -20,6 +20,7 @@ from pentad.services.task_runner.domain.message_move import (
     without_part,
 )
 from pentad.services.task_runner.domain.plan import GiveAway, give_up
+from pentad.services.task_runner.domain.result_in_prompt import KeptResults
 from pentad.services.task_runner.instructions import TaskInstructions
 from pentad.services.task_runner.move_writer import Departure, MoveWriter, Receiver
 from pentad.services.task_runner.step import Step, Steps
@@ -40,7 +41,15 @@ from pentad.shared.store.store import guarded
 class Moves:
     """Moves messages, for all tasks of a process."""
 
-    def __init__(self, steps: Steps, tools: ToolCatalog, instructions: TaskInstructions) -> None:
+    def __init__(
+        self,
+        steps: Steps,
+        tools: ToolCatalog,
+        instructions: TaskInstructions,
+        results: Callable[[Step], Awaitable[KeptResults]],
+    ) -> None:
+        """``results``: reads those that have come, as hooks let them through."""
+        self._results = results
         self._steps, self._tools, self._instructions = steps, tools, instructions
 
     async def give_away(self, step: Step, asked: GiveAway) -> bool:
@@ -81,7 +90,7 @@ class Moves:
             len(lines),
             receiver,
             give_up(missing, "its message was moved to another task"),
-            await self._steps.results(step),
+            await self._results(step),
         )
         store, session = self._steps.actors.store, SessionKeys(step.keys.shard, step.keys.tenant, step.task.session)
         turns = await guarded("turns", last_turns, store, session, TURNS_KEPT)
@@ -104,7 +113,10 @@ class Moves:
     def _writer(self, step: Step, *, cuts: bool) -> StepWriter:
         """``cuts``: the turn under way leaves with the message; its results are placed before."""
         arrived = _without_mail(step.arrived, results=cuts)
-        return StepWriter(self._steps.empty(step.keys), step.keys, step.task, step.taken, arrived, self._steps.limits)
+        commit = self._steps.empty(step.keys)
+        writer = StepWriter(commit, step.keys, step.task, step.taken, arrived, self._steps.limits)
+        writer.on_end = self._steps.on_end
+        return writer
 
     async def _lines(self, keys: TaskKeys) -> list[Line]:
         """The transcript with what is known of each message: a task keeps only the messages in mind."""

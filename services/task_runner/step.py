@@ -1,7 +1,8 @@
 """Holds what one handling of a task works on, and makes its writer and commit."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
+from pentad.contracts.events import EndStatus
 from pentad.contracts.records import StepRecord
 from pentad.services.task_runner.domain.arrived import Arrived, sort_mail
 from pentad.services.task_runner.domain.plan import Bounds, fired_early
@@ -37,6 +38,8 @@ class Steps:
 
     def __init__(self, actors: Actors, settings: Settings) -> None:
         self.actors, self.settings = actors, settings
+        self.on_end: Callable[[StepWriter, EndStatus, str], None] | None = None
+        """Takes the end of a task: see `StepWriter`."""
         self.limits = Limits(
             grace_ms=round(settings.pentad_grace_s * 1000),
             step_timeout_ms=round(settings.pentad_step_timeout_s * 1000),
@@ -72,6 +75,7 @@ class Steps:
         now = step.taken.lease.now
         commit = self.empty(step.keys)
         writer = StepWriter(commit, step.keys, step.task, step.taken, step.arrived, self.limits)
+        writer.on_end = self.on_end
         writer.begin(fired_early(step.task, step.arrived, now, self.bounds), now)
         return writer
 

@@ -18,9 +18,11 @@ from pentad.contracts.events import (
     TaskUsage,
     ToolResultEvent,
 )
+from pentad.contracts.hooks import HookCommand
 from pentad.contracts.ids import child_task_id, rfc3339
 from pentad.contracts.instructions import DIRECT_CALL
 from pentad.contracts.records import TranscriptMeta
+from pentad.contracts.streams import HOOKS
 from pentad.contracts.tools import RECALLING_TOOLS, OutcomeKind, ToolOutcome, ToolSpec
 from pentad.contracts.turns import ASKED
 from pentad.services.task_runner.domain.arrived import Arrived
@@ -119,6 +121,8 @@ class StepWriter:
         """Calls that have ended with this handling, in their order."""
         self.still_open: list[OpenCall] = []
         """Open calls whose results are waited for further."""
+        self.on_end: Callable[[StepWriter, EndStatus, str], None] | None = None
+        """Takes the end of the task and its reason: hooks are told of it."""
         self.answer = ""
         """Text with which the task ends."""
         self.run_failed = False
@@ -325,6 +329,12 @@ class StepWriter:
     def _text_of(self, call: str, result: ResultMail, kept: KeptResult) -> str:
         """The text of a result for prompts. A result that prompts hold in part stays beside the task, whole."""
         whole, text = kept.whole, kept.shown
+        if kept.changed:  # what the tool returned is not kept
+            if result.ref is not None:
+                self.commit.unset(self.keys.big, result.ref)
+            if text is not whole:
+                self.keep_result(call, whole)
+            return text
         if text is whole:
             if result.ref is not None:
                 self.commit.unset(self.keys.big, result.ref)
@@ -334,6 +344,10 @@ class StepWriter:
         else:
             self._reads_results()
         return text
+
+    def tell_hook(self, command: HookCommand) -> None:
+        """Queue what a hook is told, with this commit."""
+        self.commit.queue(HOOKS, HOOKS.key(self.keys.shard), command)
 
     def keep_result(self, call: str, whole: str) -> None:
         """Keep a result whole beside the task of which prompts have only a part."""
@@ -532,6 +546,10 @@ class StepWriter:
             self.commit.untimer(keys, "stale")
         self.commit.timer(keys, "archive", self.limits.grace_ms)
         self.remember()
+        if task.hooks_told:
+            self.commit.set(keys.header, hooks_told=0)
+        if self.on_end is not None:
+            self.on_end(self, status, reason)
         if task.session:
             self.commit.expire(session.header, self.limits.session_ttl_s)
         if self._redrives_left or self.arrived.left:

@@ -6,6 +6,7 @@ from collections.abc import Coroutine, Iterable, Sequence
 from time import monotonic
 from typing import Any
 
+from pentad.contracts.streams import HOOKS as HOOK_CALLS
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.tools import MEMORY_FORGET, RESULT_READ, ToolSpec
 from pentad.services.tool_worker.builtins.catalogue import Builtins, builtins_of
@@ -15,6 +16,7 @@ from pentad.services.tool_worker.builtins.result_read import KeptResults, result
 from pentad.services.tool_worker.children.pool import ToolProcesses
 from pentad.services.tool_worker.given_tools import GivenTools
 from pentad.services.tool_worker.handlers import ToolHandler
+from pentad.services.tool_worker.hooks import HOOKS_AT_ONCE, HookServer
 from pentad.services.tool_worker.sources import ToolSource, ToolSources
 from pentad.services.tool_worker.transcripts import Transcripts
 from pentad.shared.embedder.embedder import make_embedder
@@ -25,7 +27,7 @@ from pentad.shared.memory.stores import graph_of, vectors_of
 from pentad.shared.memory.walks import HitWalks
 from pentad.shared.models.tool_forms import what_servers_refuse
 from pentad.shared.plugins.definition import ToolDefinition, description_gaps
-from pentad.shared.presence.published import BEAT_S, GRAPHS, INSTRUCTIONS, TOOLS
+from pentad.shared.presence.published import BEAT_S, GRAPHS, HOOKS, INSTRUCTIONS, TOOLS
 from pentad.shared.records.record_store import Records
 from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.service.process import cancel_and_wait
@@ -47,6 +49,11 @@ def named(names: Sequence[str]) -> str:
     """Join tool names, at most as many as fit in a line."""
     more = f" and {len(names) - _NAMED} more: pentad tools" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
+
+
+def _is_of(hook: str, modules: Iterable[str]) -> bool:
+    """Whether one of these modules, or a module within one, defines the hook of this name."""
+    return any(hook.startswith(f"{module}.") for module in modules)
 
 
 class ToolWorker(ConsumingService):
@@ -100,6 +107,8 @@ class ToolWorker(ConsumingService):
         self.about = f"tools: {named([spec.name for spec in specs])}"
         self._warn_about(specs)
         self._serve_queues(specs)
+        if self.settings.pentad_plugins:
+            self.serve_entries(HOOK_CALLS, HookServer(self.store, self._processes).handle, HOOKS_AT_ONCE)
 
     def _warn_about(self, specs: Sequence[ToolSpec]) -> None:
         """Warn once of each tool that models will find hard to use, or that model servers are known to refuse."""
@@ -137,7 +146,7 @@ class ToolWorker(ConsumingService):
         return added
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
-        return [handler.beat() for handler in self._handlers]
+        return [*super().loops(), *(handler.beat() for handler in self._handlers)]
 
     async def start(self) -> None:
         await super().start()
@@ -180,12 +189,23 @@ class ToolWorker(ConsumingService):
         drawn = {each.name for each in graphs}
         await GRAPHS.withdraw(self.store, self._published_graphs - drawn)
         await GRAPHS.publish(self.store, graphs)
+        await self._publish_hooks()
         self._published, self._published_instructions, self._published_graphs = names, told, drawn
+
+    async def _publish_hooks(self) -> None:
+        """Publish the hooks, and withdraw those that the plug-ins of this worker had before and have no more."""
+        hooks, modules = self._processes.hooks, self.settings.pentad_plugins
+        if not modules:
+            return
+        others = await HOOKS.names(self.store) - hooks.keys()
+        await HOOKS.withdraw(self.store, {name for name in others if _is_of(name, modules)})
+        await HOOKS.publish(self.store, list(hooks.values()))
 
     async def _forget_others(self) -> None:
         await TOOLS.forget_others(self.store, self._sources.specs())
         await INSTRUCTIONS.forget_others(self.store, self._processes.instructions)
         await GRAPHS.forget_others(self.store, self._processes.graphs)
+        await HOOKS.forget_others(self.store, list(self._processes.hooks.values()))
 
     async def _keep_published(self) -> None:
         """Publish again when the registry has lost something, and now and then as a sign of life."""
@@ -204,6 +224,7 @@ class ToolWorker(ConsumingService):
             await TOOLS.lost(self.store, self._sources.specs())
             or await INSTRUCTIONS.lost(self.store, self._processes.instructions)
             or await GRAPHS.lost(self.store, self._processes.graphs)
+            or await HOOKS.lost(self.store, list(self._processes.hooks.values()))
         )
 
     @property
@@ -219,7 +240,7 @@ class ToolWorker(ConsumingService):
         await self._processes.reload()
 
     async def leave(self) -> None:
-        await asyncio.gather(*(handler.finish(UNSAFE_GRACE_S) for handler in self._handlers))
+        await asyncio.gather(super().leave(), *(handler.finish(UNSAFE_GRACE_S) for handler in self._handlers))
 
     async def close(self) -> None:
         await self._sources.stop(0)

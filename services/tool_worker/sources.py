@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from pentad.contracts.tools import ToolOutcome, ToolSpec
 from pentad.shared.immutable import immutable
@@ -18,7 +18,7 @@ OnProgress = Callable[[str, float | None], None]
 
 @immutable
 class ToolInvocation:
-    """One attempt of one tool call."""
+    """One attempt of one tool call, or of one hook."""
 
     tool: str
     args: dict[str, Any]
@@ -26,6 +26,12 @@ class ToolInvocation:
     """Seconds, counted from the moment the call is handed to a process."""
     context: ToolContext = field(default_factory=ToolContext)
     """Context of the call. Its ``report`` is not used: progress goes to ``on_progress``."""
+    word: Literal["tool", "hook"] = "tool"
+
+    @property
+    def title(self) -> str:
+        """The tool or hook in words."""
+        return f"{self.word} {self.tool!r}"
 
 
 class ToolSource(Protocol):

@@ -133,6 +133,8 @@ class TaskHeader:
     """Set to 1 when messages that come during a turn wait for turns of their own, as the task's instruction says."""
     reads_results: int = 0
     """Set to 1 when results are kept beside the task of which prompts hold only a part."""
+    hooks_told: int = 0
+    """Set to 1 when hooks were told that the task begins; 0 again after its end."""
     log_length: int = 0
     digest: str = ""
     covered: int = 0
@@ -238,7 +240,7 @@ class TaskHeader:
 _INTEGERS = (
     "created updated ended_at step turn_steps turn_tokens input_tokens output_tokens cached_tokens "
     "deadline said_at turn_at asked_at waiting_at ended_mail retry_since fails repairs unanswered log_length covered "
-    "paused_mail parked archive_of queues reads_results node_from limit_at waited node_waited depth"
+    "paused_mail parked archive_of queues reads_results node_from limit_at waited node_waited depth hooks_told"
 )
 _FLOATS = "turn_usd usd"
 _MAX_NUMBER = LAST_MS

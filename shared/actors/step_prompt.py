@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
+from pentad.contracts.hooks import PromptSplice
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.records import Manifest, StepPrompt, StepRecord, TaskRecord
 from pentad.shared.actors.compaction import asks_for_summary
@@ -27,6 +28,23 @@ def chain(digest: str, added: Iterable[bytes], system: bytes, tools: str, model:
     for part in (system, tools.encode(), model.encode(), *added):
         parts += (len(part).to_bytes(8, "big"), part)
     return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+def spliced(prompt: Sequence[bytes], splices: Sequence[PromptSplice]) -> Sequence[bytes]:
+    """Return a prompt with what a hook put in the place of some of its messages. Raises ``DamagedError``."""
+    made: list[bytes] = []
+    at = 0
+    for splice in splices:
+        if not at <= splice.start <= splice.end <= len(prompt):
+            raise DamagedError(f"a hook's change of messages {splice.start} to {splice.end} is none of this prompt")
+        made += [*prompt[at : splice.start], *(message.encode() for message in splice.messages)]
+        at = splice.end
+    return [*made, *prompt[at:]]
+
+
+def hooked_digest(prompt: Sequence[bytes]) -> str:
+    """Return the digest of a prompt that hooks have made."""
+    return hashlib.sha256(b"\n".join(prompt)).hexdigest()
 
 
 def tools_kept_under(digest: str) -> str:
@@ -63,8 +81,13 @@ def rebuild(record: TaskRecord, step: int) -> StepPrompt | None:
         digest, covered = chain(digest, chat[covered:end], system, manifest.tools, manifest.model), end
         if kept.step == step:
             prompt = _conversation(chat[:end], manifest)
-            asked = [system, *(as_text(prompt) if manifest.text_calls else prompt)]
-            return _shown(record, kept, instruction, asked, digest)
+            asked: Sequence[bytes] = [system, *prompt]
+            hooked = manifest.hooks.prompt if manifest.hooks is not None else None
+            if hooked is not None:
+                for splices in hooked.splices:
+                    asked = spliced(asked, splices)
+            proved = digest == manifest.digest and (hooked is None or hooked_digest(asked) == hooked.digest)
+            return _shown(record, kept, instruction, as_text(asked) if manifest.text_calls else asked, proved=proved)
     return None
 
 
@@ -78,7 +101,7 @@ def _conversation(chat: Sequence[bytes], manifest: Manifest) -> Sequence[bytes]:
 
 
 def _shown(
-    record: TaskRecord, kept: StepRecord, instruction: Instruction, prompt: Sequence[bytes], digest: str
+    record: TaskRecord, kept: StepRecord, instruction: Instruction, prompt: Sequence[bytes], *, proved: bool
 ) -> StepPrompt:
     manifest = kept.manifest
     return StepPrompt(
@@ -98,7 +121,7 @@ def _shown(
         temperature=instruction.temperature,
         max_tokens=instruction.max_tokens,
         digest=manifest.digest,
-        proved=digest == manifest.digest,
+        proved=proved,
     )
 
 

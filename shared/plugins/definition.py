@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from pentad.contracts.tools import ToolSpec
 from pentad.shared.plugins.arguments import ToolArguments
@@ -38,6 +38,7 @@ class ToolObject(Protocol):
 class ToolDefinition:
     """A tool that this process can call."""
 
+    word: ClassVar[str] = "tool"
     spec: ToolSpec
     function: Callable[..., Any]
     is_async: bool

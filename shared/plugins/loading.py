@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pentad.shared.plugins.definition import ToolDefinition
 from pentad.shared.plugins.errors import PluginError
+from pentad.shared.plugins.hooks import registered_hooks
 from pentad.shared.plugins.registry import registered_tools
 from pentad.shared.plugins.runnables import runnable_sources
 
@@ -131,14 +132,14 @@ _ADVICE = "put it into a module of its own, my_tools.py, and name that: pentad.s
 
 def script_plugin(given: Collection[ToolDefinition] = ()) -> str | None:
     """Return the name under which others import the running program; None when it defines nothing for them: no tool,
-    instruction or graph.
+    hook, instruction or graph.
 
     ``given``: tools that run in this process, and need not be imported elsewhere. Raises ``PluginError`` when it
     defines some others and cannot be imported with what it defines.
     """
     ours = {tool.source for tool in given}
     tools = [tool.source for tool in registered_tools().values() if tool.source not in ours]
-    sources = [*tools, *runnable_sources()]
+    sources = [*tools, *registered_hooks(), *runnable_sources()]
     defined = [source.removeprefix(f"{_MAIN}.") for source in sources if source.startswith(f"{_MAIN}.")]
     if not defined:
         return None

@@ -1,4 +1,4 @@
-"""Tools, instructions and graphs of plugins, which tool-workers publish for the other services.
+"""Tools, hooks, instructions and graphs of plugins, which tool-workers publish for the other services.
 
 An item stays for a day after the last beat of a worker that has it. A tool goes sooner when workers of its queue beat
 without it: then no worker has it any more.
@@ -12,11 +12,12 @@ from typing import Generic, TypeVar
 from pydantic_core import to_json
 
 from pentad.contracts.graphs import GraphSpec
+from pentad.contracts.hooks import HookSpec
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.plain_json import read_json
 from pentad.contracts.tools import ToolSpec
 from pentad.shared.immutable import immutable
-from pentad.shared.keys import DAY_S, GRAPHS_PUBLISHED, INSTRUCTIONS_PUBLISHED, TOOLS_REGISTRY
+from pentad.shared.keys import DAY_S, GRAPHS_PUBLISHED, HOOKS_PUBLISHED, INSTRUCTIONS_PUBLISHED, TOOLS_REGISTRY
 from pentad.shared.store.store import Argument, Store
 
 log = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ SILENT_MS = 60_000
 _MAX_CLOCK_LEAD_MS = 1_000
 """Milliseconds. A beat from further in the future was written before the clock stepped back."""
 
-T = TypeVar("T", ToolSpec, Instruction, GraphSpec)
+T = TypeVar("T", ToolSpec, Instruction, GraphSpec, HookSpec)
 
 
 @immutable
@@ -75,6 +76,10 @@ class Published(Generic[T]):
         """Remove these. Another worker that lives and has one misses it within a second, and says it again."""
         if names:
             await store.call("HDEL", self._key, *sorted(names))
+
+    async def names(self, store: Store) -> set[str]:
+        """Return the names of all published items."""
+        return {name.decode() for name in await store.call("HKEYS", self._key)}
 
     async def lost(self, store: Store, items: Sequence[T]) -> bool:
         """Whether some of these published items are missing: Redis was emptied, or has lost its last writes."""
@@ -126,4 +131,5 @@ def _by_now(beaten: Beaten[T], now: int) -> Beaten[T]:
 
 TOOLS = Published(TOOLS_REGISTRY, ToolSpec, "tool", lambda tool: tool.queue)
 INSTRUCTIONS = Published(INSTRUCTIONS_PUBLISHED, Instruction, "instruction")
+HOOKS = Published(HOOKS_PUBLISHED, HookSpec, "hook")
 GRAPHS = Published(GRAPHS_PUBLISHED, GraphSpec, "graph")

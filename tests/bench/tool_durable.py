@@ -12,6 +12,7 @@ from pentad.contracts.events import ToolCallEvent
 from pentad.contracts.ids import task_id, tool_call_id
 from pentad.contracts.streams import TASK_WAKE, TOOL_CALLS
 from pentad.services.task_runner.handlers import RunnerHandler
+from pentad.services.task_runner.hooks import HookCalls, HookCatalog
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.shared.actors.actors import Actors, Taken
 from pentad.shared.actors.commit import Commit
@@ -140,7 +141,8 @@ class StepRunner(DurableRunner):
         settings = load_settings({}, redis_url=self.store.url, pentad_step_limit=1 << 20)
         book, tools = InstructionBook(self.store), ToolCatalog(self.store)
         recall, model = recalling(self.store), pool_of(Instant(self.pace))
-        return RunnerHandler(self.actors, self.keeper, model, book, tools, settings, 0, recall)
+        hooks = HookCalls(self.store, HookCatalog(self.store))
+        return RunnerHandler(self.actors, self.keeper, model, book, tools, settings, 0, recall, hooks)
 
 
 class Instant:

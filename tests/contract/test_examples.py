@@ -18,6 +18,7 @@ from pentad.contracts.commands import (
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.envelope import Contract, Envelope
 from pentad.contracts.events import ClientEvent, event_adapter
+from pentad.contracts.hooks import HookCommand, HookReply
 from pentad.contracts.streams import EVENTS
 from pentad.shared.work.entry import complaint
 from tests.support.documents.examples import CONTRACTS, FOLDER, Example, compact, examples
@@ -35,6 +36,8 @@ WITHOUT_ENVELOPE = {
     MemoryRequest: "a call of one method; what it is about, its tenant first, stands in the selection or the points",
     MemoryReply: "what one call gives back to who made it",
     ModelCallCommand: "one question outside of any conversation: it names its tenant and who waits",
+    HookCommand: "one hook of one step: it names its tenant, task and step, and who waits",
+    HookReply: "what one hook gives back to the step",
     ModelCallReply: "what one model call gives back to who made it",
     EraseCommand: "what a person asks for outside of any conversation: it names what goes, and its tenant",
     DeadLetter: "is about an entry that may be unreadable; its chain says what led there",

@@ -49,7 +49,7 @@ EVENT_FIELDS = {
 ENVELOPE = "event_id type version tenant_id correlation_id causation_id traceparent deadline budget parent_task_id node"
 CODES = (
     "bad_message unknown_task not_allowed busy budget_exceeded deadline_exceeded model_error tool_error step_limit "
-    "graph_error cursor_expired internal"
+    "graph_error hook_error cursor_expired internal"
 )
 INBOUND_FIELDS = (
     "content session_id message_id task_id user_id tenant_id instruction metadata deadline budget output_schema state"

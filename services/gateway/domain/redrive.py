@@ -12,9 +12,19 @@ from pydantic import ValidationError
 from pentad.contracts.commands import InboundMessage, ToolCallCommand, WakeUp
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.envelope import Contract
+from pentad.contracts.hooks import HookCommand
 from pentad.contracts.ids import DEFAULT_TENANT
 from pentad.contracts.plain_json import read_json
-from pentad.contracts.streams import INBOUND, MEMORY, MODEL_CALLS, SESSION_WAKE, TASK_WAKE, split_key, work_stream
+from pentad.contracts.streams import (
+    HOOKS,
+    INBOUND,
+    MEMORY,
+    MODEL_CALLS,
+    SESSION_WAKE,
+    TASK_WAKE,
+    split_key,
+    work_stream,
+)
 from pentad.contracts.tools import TIMEOUT_S, Effect
 from pentad.services.gateway.domain.frames import complaints
 from pentad.shared.actors.mail import CallRequest, RedriveMail, UserMail
@@ -249,6 +259,8 @@ def _work(letter: DeadLetter, body: Mapping[str, Any]) -> AppendEntry | WakeActo
     if stream is MODEL_CALLS:
         raise UnfitError("it is a model call outside a conversation, and who made it has gone on: discard it")
     command = _read(stream.carries[0], body)
+    if stream is HOOKS and isinstance(command, HookCommand) and command.reply_to is not None:
+        raise UnfitError("it is a hook of a step, and the step has gone on or failed: discard it")
     if not isinstance(command, WakeUp):
         return AppendEntry(letter.stream, command.to_json())
     shard = (split_key(letter.stream) or (0, ""))[0]

@@ -22,6 +22,10 @@ class KeptResult:
 
     whole: str
     shown: str
+    changed: bool = False
+    """Whether a hook has made it: it is kept in the place of what the tool returned."""
+    problem: str = ""
+    """Reason why a hook has not let it through; '' for all others."""
 
 
 KeptResults = Mapping[str, KeptResult]

@@ -58,11 +58,11 @@ class ChildCall:
         """Report that the call's process is gone. A call that was alone in it has brought it down; of several, nobody
         knows which one did.
         """
-        tool = self.invocation.tool
+        title = self.invocation.title
         if guilty:
-            self.finish("crashed", f"tool {tool!r} brought its process down: {how}")
+            self.finish("crashed", f"{title} brought its process down: {how}")
         else:
-            self.finish("interrupted", f"the process that tool {tool!r} ran in was lost: {how}")
+            self.finish("interrupted", f"the process that {title} ran in was lost: {how}")
 
     def stop_timer(self) -> None:
         """Stop the call's time limit."""
@@ -72,6 +72,6 @@ class ChildCall:
 
     def _expire(self) -> None:
         limit = f"{self.invocation.timeout_s:g} s"
-        self.finish("timeout", f"tool {self.invocation.tool!r} took longer than its time limit of {limit}")
+        self.finish("timeout", f"{self.invocation.title} took longer than its time limit of {limit}")
         if self.child is not None:
             self.child.give_up(self)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context, copy_context
 from inspect import isawaitable
+from types import MappingProxyType
 from typing import Any, cast
 
 from pentad.contracts.tools import OutcomeKind
@@ -17,6 +18,7 @@ from pentad.shared.clipping import clip, said_by
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.plugins.definition import ToolDefinition, ToolObject
 from pentad.shared.plugins.errors import InvalidArguments, SetupFailed, UnusableResult
+from pentad.shared.plugins.hooks import HookDefinition
 from pentad.shared.plugins.results import clean, result_text
 from pentad.shared.settings import take_into_environment
 
@@ -34,6 +36,8 @@ _LONGEST_CHARACTER = 4
 """Bytes of UTF-8."""
 _MAX_ERROR = 4_000
 
+Callee = ToolDefinition | HookDefinition
+"""The tool or hook that a call runs."""
 Answer = tuple[OutcomeKind, str]
 """``ok`` and the result, or another kind and the reason."""
 
@@ -46,8 +50,14 @@ _log = logging.getLogger("pentad.tools")
 class CallServer(asyncio.Protocol):
     """Serves the worker until it says stop or hangs up."""
 
-    def __init__(self, tools: Mapping[str, ToolDefinition], threads: int) -> None:
-        self._tools = tools
+    def __init__(
+        self,
+        tools: Mapping[str, ToolDefinition],
+        threads: int,
+        hooks: Mapping[str, HookDefinition] = MappingProxyType({}),
+    ) -> None:
+        """``hooks``: by names with a dot, which no tool has."""
+        self._tools, self._hooks = tools, hooks
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="tool")
         self._tasks: dict[int, asyncio.Task[Any]] = {}
         self._threaded: set[int] = set()
@@ -98,9 +108,9 @@ class CallServer(asyncio.Protocol):
                 self._finish()
 
     def _call(self, number: int, tool: str, args: dict[str, Any], told: list[Any]) -> None:
-        definition = self._tools.get(tool)
+        definition: Callee | None = self._tools.get(tool) or self._hooks.get(tool)
         if definition is None:  # the plugin's file changed after the worker had started
-            self._answer(number, ("error", f"tool {tool!r} is gone from its plugin: restart the tool-worker"))
+            self._answer(number, ("error", f"{tool!r} is gone from its plugin: restart the tool-worker"))
             return
         context = context_from(told, lambda text, fraction: self._progress(number, text, fraction))
         own = output_context(tool, context)
@@ -112,7 +122,7 @@ class CallServer(asyncio.Protocol):
     def _make_ready(
         self,
         number: int,
-        definition: ToolDefinition,
+        definition: Callee,
         needed: ToolObject,
         args: dict[str, Any],
         context: ToolContext,
@@ -125,7 +135,7 @@ class CallServer(asyncio.Protocol):
             if done.cancelled():
                 self._answer(number, CANCELLED)
             elif (error := done.exception()) is not None:
-                self._answer(number, failure(definition.spec.name, error))
+                self._answer(number, failure(definition.spec.name, error, definition.word))
             else:
                 self._begin(number, definition, args, context, own)
 
@@ -133,9 +143,7 @@ class CallServer(asyncio.Protocol):
         self._tasks[number] = task
         task.add_done_callback(go_on)
 
-    def _begin(
-        self, number: int, definition: ToolDefinition, args: dict[str, Any], context: ToolContext, own: Context
-    ) -> None:
+    def _begin(self, number: int, definition: Callee, args: dict[str, Any], context: ToolContext, own: Context) -> None:
         if definition.is_async:
             self._start(number, _on_loop(definition, lambda: definition.call(args, context)), own)
         else:
@@ -146,7 +154,7 @@ class CallServer(asyncio.Protocol):
         task = self._tasks[number] = self._loop.create_task(work, context=own)
         task.add_done_callback(lambda done: self._answer(number, _answer_of(done)))
 
-    def _in_thread(self, number: int, definition: ToolDefinition, args: dict[str, Any], context: ToolContext) -> None:
+    def _in_thread(self, number: int, definition: Callee, args: dict[str, Any], context: ToolContext) -> None:
         """Runs a plain function; one that returns an awaitable goes on on the loop."""
         try:
             value = definition.call(args, context)
@@ -155,11 +163,11 @@ class CallServer(asyncio.Protocol):
                 return
             answer = success(definition.spec.name, value)
         except BaseException as error:  # as in _on_loop
-            answer = failure(definition.spec.name, error)
+            answer = failure(definition.spec.name, error, definition.word)
         flush_call_output()
         self._loop.call_soon_threadsafe(self._answer, number, answer)
 
-    def _go_on(self, number: int, definition: ToolDefinition, value: Awaitable[Any], own: Context) -> None:
+    def _go_on(self, number: int, definition: Callee, value: Awaitable[Any], own: Context) -> None:
         self._threaded.discard(number)
         self._start(number, _on_loop(definition, lambda: value), own)
 
@@ -192,13 +200,13 @@ async def close_objects(tools: Iterable[ToolDefinition]) -> None:
     await asyncio.gather(*(each.close() for each in held.values()))
 
 
-async def _on_loop(definition: ToolDefinition, work: Callable[[], Awaitable[Any]]) -> Answer:
+async def _on_loop(definition: Callee, work: Callable[[], Awaitable[Any]]) -> Answer:
     try:
         return success(definition.spec.name, await work())
     except asyncio.CancelledError:
         raise
     except BaseException as error:  # sys.exit() in a tool must not end the process
-        return failure(definition.spec.name, error)
+        return failure(definition.spec.name, error, definition.word)
     finally:
         flush_call_output()
 
@@ -222,13 +230,13 @@ def success(tool: str, value: Any) -> Answer:
     return "ok", clip(text, RESULT_LIMIT + _LONGEST_CHARACTER)
 
 
-def failure(tool: str, error: BaseException) -> Answer:
-    """The answer of a tool that raised. The traceback goes to the log, for whoever wrote the tool."""
+def failure(tool: str, error: BaseException, word: str = "tool") -> Answer:
+    """The answer of a tool or hook that raised. The traceback goes to the log, for whoever wrote the tool."""
     if isinstance(error, InvalidArguments | SetupFailed | UnusableResult):
         return "error", _cut(said_by(error))
-    _log.warning("tool %s failed", tool, exc_info=error)
+    _log.warning("%s %s failed", word, tool, exc_info=error)
     told = f"{type(error).__name__}: {said_by(error)}".removesuffix(": ")
-    return "error", _cut(f"tool {tool!r} failed: {told}")
+    return "error", _cut(f"{word} {tool!r} failed: {told}")
 
 
 def _cut(text: str) -> str:

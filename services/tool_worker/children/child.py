@@ -19,6 +19,7 @@ from pentad.shared.instructions.usable import prove_usable
 from pentad.shared.plugins.errors import PluginError
 from pentad.shared.plugins.expandable import not_made_by_plugins
 from pentad.shared.plugins.graphs import registered_graphs
+from pentad.shared.plugins.hooks import registered_hooks
 from pentad.shared.plugins.instructions import registered_instructions
 from pentad.shared.plugins.loading import load_plugins, source_files
 from pentad.shared.plugins.registry import registered_tools
@@ -70,6 +71,7 @@ def _ready(files: list[str]) -> Frame:
         [each.model_dump(mode="json") for each in instructions],
         files,
         [each.model_dump(mode="json") for each in graphs],
+        [[each.spec.model_dump(mode="json"), each.is_async] for each in registered_hooks().values()],
     ]
 
 
@@ -83,7 +85,7 @@ def _check_usable(runnable: Runnable) -> None:
 
 
 def _serve(connection: socket.socket, threads: int) -> None:
-    serving = CallServer(registered_tools(), threads)
+    serving = CallServer(registered_tools(), threads, registered_hooks())
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serving.serve(connection))
     if serving.hangs:  # its thread would hold the interpreter's exit

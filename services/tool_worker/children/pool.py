@@ -8,6 +8,7 @@ from itertools import count
 from types import MappingProxyType
 
 from pentad.contracts.graphs import GraphSpec
+from pentad.contracts.hooks import HookSpec
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.tools import ToolOutcome, ToolSpec
 from pentad.services.tool_worker.children.call import ChildCall
@@ -50,6 +51,9 @@ class ToolProcesses:
         """Instructions that the plugins define, known after ``start``."""
         self.graphs: tuple[GraphSpec, ...] = ()
         """Graphs that the plugins define, known after ``start``."""
+        self.hooks: Mapping[str, HookSpec] = MappingProxyType({})
+        """Hooks that the plugins define, by name, known after ``start``."""
+        self._async_hooks: frozenset[str] = frozenset()
         self.files: tuple[str, ...] = ()
         """Files that the plugins were imported from, known after ``start``."""
         self._imports = 0
@@ -85,9 +89,11 @@ class ToolProcesses:
             raise
 
     def _use(self, child: ToolProcess) -> None:
-        """Have the tools, instructions and graphs that this child has."""
+        """Have the tools, hooks, instructions and graphs that this child has."""
         self._tools, self.instructions, self.graphs = child.tools, child.instructions, child.graphs
         self.files = child.files
+        self.hooks = MappingProxyType({name: spec for name, (spec, _) in child.hooks.items()})
+        self._async_hooks = frozenset(name for name, (_, is_async) in child.hooks.items() if is_async)
         self._specs = MappingProxyType({name: spec for name, (spec, _) in self._tools.items()})
 
     async def reload(self) -> None:
@@ -109,18 +115,18 @@ class ToolProcesses:
         self._dispatch()
 
     async def run(self, invocation: ToolInvocation, on_progress: OnProgress, *, alone: bool = False) -> ToolOutcome:
-        """Runs one call, in a process of its own when it is ``alone`` or its tool is isolated.
+        """Runs one call or hook, in a process of its own when it is ``alone`` or its tool is isolated.
 
         Never raises for what a tool does. Cancelling this coroutine cancels the tool: a task is cancelled, a thread
         abandoned with its process.
         """
-        spec, is_async = self._tools.get(invocation.tool, (None, False))
+        spec, is_async = self._tools.get(invocation.tool, (None, invocation.tool in self._async_hooks))
         call = ChildCall(self._loop, next(self._numbers), invocation, not is_async, on_progress)
-        if spec is None:
-            call.finish("error", f"tool {invocation.tool!r} is unknown here")
+        if spec is None and invocation.tool not in self.hooks:
+            call.finish("error", f"{invocation.title} is unknown here")
         elif self._stopping:
             self._refuse(call)
-        elif alone or spec.isolated:
+        elif alone or (spec is not None and spec.isolated):
             return await self._run_alone(call)
         else:
             self._queues[call.threaded].append(call)
@@ -161,7 +167,7 @@ class ToolProcesses:
             try:
                 child = await self._open(own=True)
             except (PluginError, OSError) as error:
-                call.finish("error", f"tool {call.invocation.tool!r}: no process could be started for it: {error}")
+                call.finish("error", f"{call.invocation.title}: no process could be started for it: {error}")
                 return await self._outcome(call)
             try:
                 child.start(call)
@@ -172,7 +178,7 @@ class ToolProcesses:
 
     def _refuse(self, call: ChildCall) -> None:
         state = "finished" if call.child else "started"
-        call.finish("interrupted", f"tool {call.invocation.tool!r} was not {state}: the tool-worker stops")
+        call.finish("interrupted", f"{call.invocation.title} was not {state}: the tool-worker stops")
 
     def _dispatch(self) -> None:
         """Hands waiting calls to children, and asks for another child when they have to wait or to share."""

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from pentad.contracts.graphs import GraphSpec
+from pentad.contracts.hooks import HookSpec
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.tools import OutcomeKind, ToolSpec
 from pentad.services.tool_worker.children.call import ChildCall
@@ -69,6 +70,8 @@ class ToolProcess(asyncio.Protocol):
         """Each tool with whether it is async."""
         self.instructions: tuple[Instruction, ...] = ()
         self.graphs: tuple[GraphSpec, ...] = ()
+        self.hooks: dict[str, tuple[HookSpec, bool]] = {}
+        """Each hook with whether it is async."""
         self.files: tuple[str, ...] = ()
         """Files that the plugins were imported from."""
         self.imports = 0
@@ -126,7 +129,7 @@ class ToolProcess(asyncio.Protocol):
                 ["call", call.number, invocation.tool, invocation.args, context_frame(invocation.context)]
             )
         except ValueError as error:
-            call.finish("error", f"the arguments of tool {invocation.tool!r} cannot be sent: {error}")
+            call.finish("error", f"the arguments of {invocation.title} cannot be sent: {error}")
             return
         self.calls[call.number] = call
         self._free_threads -= call.threaded
@@ -221,6 +224,7 @@ class ToolProcess(asyncio.Protocol):
                 self.instructions = tuple(Instruction(**fields) for fields in frame[2])
                 self.files = tuple(frame[3])
                 self.graphs = tuple(GraphSpec.model_validate(fields) for fields in frame[4])
+                self.hooks = {spec["name"]: (HookSpec(**spec), is_async) for spec, is_async in frame[5]}
                 self._outbox.send(["env", environment])
                 self._hello.set_result(None)
             case "failed":
@@ -307,4 +311,4 @@ class ToolProcess(asyncio.Protocol):
 
 def _given_up(call: ChildCall) -> str:
     """Say why the process of this call is ended."""
-    return f"a call of tool {call.invocation.tool!r} does not end, though its time is over or its task gave it up"
+    return f"a call of {call.invocation.title} does not end, though its time is over or its task gave it up"

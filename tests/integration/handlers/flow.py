@@ -13,6 +13,7 @@ from pentad.contracts.tools import ToolSpec
 from pentad.services.archiver.handlers import Archiving
 from pentad.services.router.handlers import RouterHandler
 from pentad.services.task_runner.handlers import RunnerHandler
+from pentad.services.task_runner.hooks import HookCalls, HookCatalog
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.tool_worker.builtins.catalogue import BUILTINS, Builtins
 from pentad.services.tool_worker.handlers import ToolHandler
@@ -142,7 +143,9 @@ class Flow:
         router = RouterHandler(self.actors, self.keeper, message_router, self.settings, 0)
         asked = models or pool_of(self.model)
         recall = recall or recalling(store)
-        runner = RunnerHandler(self.actors, self.keeper, asked, book, _Builtins(store, tools), self.settings, 0, recall)
+        self.hooks = HookCalls(store, HookCatalog(store))
+        catalog = _Builtins(store, tools)
+        runner = RunnerHandler(self.actors, self.keeper, asked, book, catalog, self.settings, 0, recall, self.hooks)
         sources = ToolSources(Builtins({**BUILTINS, **tools}))
         handler = ToolHandler(store, self.settings, sources, 0, "flow")
         self._served: list[tuple[Stream, str, Handler]] = [

@@ -7,7 +7,18 @@ import pytest
 
 from pentad.contracts.commands import EmbedCommand, EraseCommand, InboundMessage, ToolCallCommand, WakeUp
 from pentad.contracts.dead_letters import DeadLetter, Link
-from pentad.contracts.streams import EMBED, ERASE, MEMORY, MODEL_CALLS, SESSION_WAKE, TASK_WAKE, Stream, queues_of
+from pentad.contracts.hooks import HookCommand, HookFacts
+from pentad.contracts.streams import (
+    EMBED,
+    ERASE,
+    HOOKS,
+    MEMORY,
+    MODEL_CALLS,
+    SESSION_WAKE,
+    TASK_WAKE,
+    Stream,
+    queues_of,
+)
 from pentad.contracts.tools import Effect
 from pentad.services.gateway.domain.redrive import (
     AppendEntry,
@@ -170,12 +181,22 @@ def test_a_call_of_an_archived_task_is_its_turns_message_and_that_of_one_gone_is
 EMBEDDED = EmbedCommand(event_id="e", at="now", tenant_id="t", session_id="s", texts=["x"], reply_to="r").to_json()
 ERASED = EraseCommand(kind="task", tenant_id="acme", name=TASK).to_json()
 WOKEN = WakeUp(actor=f"acme/{TASK}").to_json()
+TOLD = HookCommand(
+    request_id="a",
+    at="2026-01-01T00:00:00.000Z",
+    wait_ms=1,
+    hook="m.f",
+    kind="task_end",
+    tenant_id="t",
+    facts=HookFacts(tenant_id="t"),
+    subject="{}",
+).to_json()
 ENTRIES = [stream for stream, _ in queues_of(2, ()) if stream not in (SESSION_WAKE, TASK_WAKE, MEMORY, MODEL_CALLS)]
 
 
 @pytest.mark.parametrize("stream", ENTRIES, ids=[stream.name for stream in ENTRIES])
 def test_an_entry_of_every_work_stream_goes_back_to_it(stream: Stream) -> None:
-    data = {EMBED.name: EMBEDDED, ERASE.name: ERASED}.get(stream.name, WOKEN)
+    data = {EMBED.name: EMBEDDED, ERASE.name: ERASED, HOOKS.name: TOLD}.get(stream.name, WOKEN)
     key = stream.key(2)
     assert planned(letter("entry", key, {"data": data.decode()})) == AppendEntry(key, data)
     with pytest.raises(UnfitError):
@@ -195,6 +216,9 @@ def test_other_work_wakes_its_actor_or_is_refused() -> None:
         planned(letter("entry", MEMORY.key(2), {"data": "{}"}))
     with pytest.raises(UnfitError, match="who made it has gone on"):
         planned(letter("entry", MODEL_CALLS.key(2), {"data": "{}"}))
+    asked = json.loads(TOLD) | {"reply_to": "pentad:{2}:hooks:reply:r"}
+    with pytest.raises(UnfitError, match="the step has gone on"):
+        planned(letter("entry", HOOKS.key(2), {"data": json.dumps(asked)}))
 
 
 def test_a_body_that_only_looks_like_messages_is_not_said() -> None:
