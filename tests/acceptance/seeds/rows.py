@@ -1,4 +1,4 @@
-"""The rows of docs/seeds.md, each of which a test in this folder shows by a public call."""
+"""Rows of docs/seeds.md and headings of the documents: names the one that a block of a test shows."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,4 +35,14 @@ def shown(beginning: str) -> Iterator[None]:
         yield
     except Exception as error:
         error.add_note(f"which shows the row {row!r} of docs/seeds.md")
+        raise
+
+
+@contextmanager
+def walked(*headings: str) -> Iterator[None]:
+    """Run a block that shows what headings of the module's document ask for: what fails in it names them."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"which shows {headings} of the document")
         raise

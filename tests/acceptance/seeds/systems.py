@@ -17,9 +17,15 @@ class Script:
 
     next: list[Reply] = field(default_factory=list)
     asked: list[dict[str, Any]] = field(default_factory=list)
+    by_prompt: dict[str, Reply] = field(default_factory=dict)
+    """Answers by the beginnings of system prompts, before all others."""
 
     def __call__(self, request: dict[str, Any]) -> Reply:
         self.asked.append(request)
+        prompt = str(request["messages"][0]["content"])
+        for beginning, reply in self.by_prompt.items():
+            if prompt.startswith(beginning):
+                return reply
         return self.next.pop(0) if self.next else say("good day", thinking="hm")
 
 

@@ -1,4 +1,4 @@
-"""Graphs of the document 003, by public calls against a whole system and a scripted model."""
+"""The document 003, the Agent graph, heading by heading, by public calls against a whole system."""
 
 import asyncio
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import pentad
-from tests.acceptance.seeds.rows import shown
+from tests.acceptance.seeds.rows import shown, walked
 from tests.acceptance.seeds.systems import system
 from tests.support.models.replies import call, say
 from tests.support.waiting import in_time
@@ -47,26 +47,35 @@ def builder(name: str) -> pentad.AgentBuilder:
 
 async def test_a_graph_is_built_run_and_looked_at_as_in_the_document(tmp_path: Path) -> None:
     async with system(tmp_path) as (agent, script, _):
-        with shown("`AgentBuilder` `setDescription"):
+        with (
+            walked("Overview", "Architecture", "Core components", "AgentBuilder"),
+            shown("`AgentBuilder` `setDescription"),
+        ):
             graph = builder("my-agent").add_edge("chat", "review").build()
-        with shown("`AgentGraph` `name maxIterations"):
+        with (
+            walked("Configuration", "Design decisions", "2. State that changes and state that does not"),
+            shown("`AgentGraph` `name maxIterations"),
+        ):
             spec = graph.spec
             assert (spec.name, spec.max_iterations, spec.timeout) == ("my-agent", 50, 60)
             assert [node.key for node in spec.nodes] == ["chat", "review"]
             assert (spec.entry, spec.ends) == ("chat", ["review"])
             with pytest.raises(ValueError, match="frozen"):
                 spec.entry = "review"
-        with shown("`validate()`, `getNode(key)`"):
+        with walked("AgentGraph"), shown("`validate()`, `getNode(key)`"):
             assert graph.validate() == await graph.validate(agent) == []
             assert graph.spec.by_key["review"].description == "Checks."
         script.next = [call(("calculator", {"expression": "6*7"})), say("it is 42", chunks=3), say("that is right")]
         told: list[str] = []
-        with shown("`execute(entry, initialState)`"):
+        with walked("LLMNode"), shown("`execute(entry, initialState)`"):
             state = {"history": [], "context": [{"role": "user", "content": "what is 6*7?"}], "mood": "good"}
             run = await graph.execute("chat", state, agent=agent, on_text=told.append)
             async with in_time():
                 result = await run.result()
-        with shown("`executionId startTime iterationCount()"):
+        with (
+            walked("DefaultAgentExecutionContext", "4. How tool calls are traced"),
+            shown("`executionId startTime iterationCount()"),
+        ):
             task = await agent.inspection.task(run.execution_id)
             assert (run.start_time, await run.iteration_count()) == (task.created_at, 2)
             assert [(each.tool, each.result) for each in await run.get_tool_calls()] == [("calculator", "42")]
@@ -76,11 +85,14 @@ async def test_a_graph_is_built_run_and_looked_at_as_in_the_document(tmp_path: P
         with shown("`sendChunk`"):
             assert "".join(told) == "it is 42that is rightwellyes"
             assert [event.node for event in [each async for each in run] if isinstance(event, pentad.NodeStart)]
-        with shown("`AgentExecutionResult` `finalState"):
+        with (
+            walked("Execution result", "Edge routing", "Plain edges"),
+            shown("`AgentExecutionResult` `finalState"),
+        ):
             assert [visit.node for visit in result.execution_path] == ["chat", "review"]
             assert (result.success, result.final_message, result.iterations) == (True, "that is right", 2)
             assert (await agent.inspection.path(run.execution_id)).success
-        with shown("`AgentState` `history context`"):
+        with walked("Message types"), shown("`AgentState` `history context`"):
             assert result.final_state == {"mood": "good"}
             assert task.goal == "what is 6*7?"
         with (
@@ -88,7 +100,7 @@ async def test_a_graph_is_built_run_and_looked_at_as_in_the_document(tmp_path: P
             pytest.raises(pentad.Refused, match="name in session_id= the conversation that has them"),
         ):
             await graph.execute(None, {"history": [{"role": "user", "content": "hello"}]}, agent=agent)
-        with shown("`addConditionalEdge(a, b"):
+        with walked("Conditional edges", "3. How conditions are judged"), shown("`addConditionalEdge(a, b"):
             judged = builder("judged").add_conditional_edge("review", "chat", "It is wrong.").add_edge("chat", "review")
             script.next = [say("41"), say("no"), say('{"holds": [true]}')]
             script.next += [say("42"), say("yes"), say('{"holds": [false]}')]
@@ -127,14 +139,14 @@ async def test_what_the_document_leaves_to_the_future_is_there(tmp_path: Path) -
             result = await ran(slow.set_entry_point("wait").set_end_points("wait").build())
             assert not result.success
             assert "deadline_exceeded" in (result.error or "")
-        with shown("checkpoints (003"):
+        with walked("Limits and future work"), shown("checkpoints (003"):
             asks = pentad.AgentBuilder("asks").add_tool_node("first", "echo", {"text": "first"})
             asks.add_ask_node("who", "Who?").add_edge("first", "who").set_entry_point("first").set_end_points("who")
             run = await asks.build().execute(agent=agent, content="go")
             with pytest.raises(pentad.RunWaits, match="asks: Who"):
                 await run.result()
             assert [v.outcome for v in (await agent.inspection.path(run.execution_id)).path] == ["ok", "running"]
-        with shown("a node is an `LLMNode` (003)"):
+        with walked("1. One kind of node"), shown("a node is an `LLMNode` (003)"):
             assert [v.kind for v in (await agent.inspection.path(run.execution_id)).path] == ["tool", "ask"]
             assert script.asked == []
         with shown("`PENDING RUNNING COMPLETED CANCELLED ERROR`"):
