@@ -36,7 +36,8 @@ Strategy = Literal["auto", "bfs", "dfs", "astar", "none"]
 class Transcript(Contract):
     """The messages that a task's model would be sent, without the system prompt, in OpenAI's chat form with notes.
 
-    An entry of the role ``exclusion`` is no message: it names what is left out since a message was moved.
+    Entries of the roles ``exclusion``, ``compaction`` and ``node`` are no messages: they name what is left out since a
+    message was moved, what prompts have in short, and how the run of a graph has gone on.
     """
 
     task_id: str

@@ -91,11 +91,5 @@ async def renew(store: Store) -> int | None:
 
 async def foreign_groups(store: Store) -> list[str]:
     """Groups of others on the inbound stream: they do not go over when it is replaced."""
-    try:
-        groups = await store.call("XINFO", "GROUPS", INBOUND.key())
-    except ResponseError as error:
-        if "no such key" not in str(error):
-            raise
-        return []
-    names = [dict(zip(flat[::2], flat[1::2], strict=True))[b"name"].decode(errors="replace") for flat in groups]
+    names = [group[b"name"].decode(errors="replace") for group in await store.groups(INBOUND.key())]
     return [name for name in names if name != INBOUND.group]

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from pentad.contracts.instructions import Instruction, MessagePolicy
+from pentad.contracts.instructions import CallForm, Instruction, MessagePolicy
 from pentad.shared.plugins.docstrings import parse_docstring
 from pentad.shared.plugins.errors import PluginError
 from pentad.shared.plugins.runnables import defined_runnables, register_runnable
@@ -30,6 +30,9 @@ def instruction(
     temperature: float | None = None,
     max_tokens: int | None = None,
     retry: int | None = None,
+    calls: CallForm = "native",
+    max_messages: int | None = None,
+    tool_schema_tokens: int | None = None,
 ) -> Callable[[F], F]:
     """Makes an instruction of a function that returns its system prompt; its docstring describes it.
 
@@ -40,8 +43,9 @@ def instruction(
     a message does that comes during a turn: ``steer``, ``queue`` or ``interrupt``. ``recall``: whether a task begins
     with what long-term memory has about it; when missing, one without ``output`` does. ``share``: whether what is said
     to its tasks without a user is remembered for the whole tenant, not for its session alone. ``temperature`` and
-    ``max_tokens`` go before those of the model; ``retry`` is how often it is asked for one step. The prompt may name
-    ``{{user_id}}`` and what else `pentad.contracts.instructions` lists. Raises ``PluginError`` for what cannot be an
+    ``max_tokens`` go before those of the model; ``retry`` is how often it is asked for one step. ``calls`` is the form of its
+    calls: ``native``, ``text`` or ``auto``. ``max_messages`` is how much of a conversation prompts have at most, and
+    ``tool_schema_tokens`` what the schemas of tools may cost in them. The prompt may name ``{{user_id}}`` and what else `pentad.contracts.instructions` lists. Raises ``PluginError`` for what cannot be an
     instruction.
     """
 
@@ -62,6 +66,9 @@ def instruction(
             "temperature": temperature,
             "max_tokens": max_tokens,
             "retry": retry,
+            "calls": calls,
+            "max_messages": max_messages,
+            "tool_schema_tokens": tool_schema_tokens,
         }
         if output is not None:
             fields |= {"output": "json", "output_schema": _schema(output)}

@@ -203,8 +203,13 @@ class Store:
         return reply, None if any(isinstance(answer, Exception) for answer in answers) else answers
 
     async def groups(self, stream: str) -> list[dict[bytes, Any]]:
-        """The consumer groups of a stream, as XINFO tells them."""
-        found = await self.call("XINFO", "GROUPS", stream)
+        """The consumer groups of a stream, as XINFO tells them; none where there is no such stream yet."""
+        try:
+            found = await self.call("XINFO", "GROUPS", stream)
+        except ResponseError as error:
+            if "no such key" not in str(error):
+                raise
+            return []
         return [dict(zip(flat[::2], flat[1::2], strict=True)) for flat in found]
 
     async def clock(self) -> int:

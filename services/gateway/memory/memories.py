@@ -68,15 +68,12 @@ class MemoryLag:
     async def _oldest(self, stream: Stream, shard: int) -> int | None:
         """Return the time in milliseconds of the oldest entry that is pending or unread; None if there is none."""
         key, name = stream.key(shard), str(stream.group)
-        group = next((g for g in await self._groups(key) if g[b"name"].decode() == name), None)
+        group = next((g for g in await self._store.groups(key) if g[b"name"].decode() == name), None)
         read = "-" if group is None else f"({group[b'last-delivered-id'].decode()}"
         waiting = [entry for entry, _ in await self._store.call("XRANGE", key, read, "+", "COUNT", 1)]
         if group is not None and group[b"pending"]:
             waiting += [entry for entry, *_ in await self._store.call("XPENDING", key, name, "-", "+", 1)]
         return min((int(entry.split(b"-")[0]) for entry in waiting), default=None)
-
-    async def _groups(self, key: str) -> list[dict[bytes, Any]]:
-        return await self._store.groups(key) if await self._store.call("EXISTS", key) else []
 
 
 class Memories:

@@ -84,7 +84,7 @@ WALKS: Mapping[str, Mapping[str, str]] = {
         "Further abilities": "test_a_run_tells_its_callbacks_as_in_the_documents",
         "1. Streamed answers": "test_a_run_tells_its_callbacks_as_in_the_documents",
         "2. Hooks": HOOKS,
-        "3. Memory of a conversation": "test_a_long_conversation_is_not_cut",
+        "3. Memory of a conversation": "test_a_long_conversation_is_cut_or_summarised",
         "4. Retries": _REGISTERED,
         "Key decisions": _ASKED,
         "1. Why tool results have the user's role": _LOOP,

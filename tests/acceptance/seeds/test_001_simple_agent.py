@@ -121,13 +121,23 @@ async def test_a_run_tells_its_callbacks_as_in_the_documents(tmp_path: Path) -> 
             await agent.run("executor", "hello", on_text=breaks)
 
 
-async def test_a_long_conversation_is_not_cut(tmp_path: Path) -> None:
-    async with system(tmp_path) as (agent, script, _):
-        with walked("3. Memory of a conversation"), shown("`ConversationMemory` cuts to 50 messages"):
+async def test_a_long_conversation_is_cut_or_summarised(tmp_path: Path) -> None:
+    """`maxMessages` is `max_messages` of an instruction; `summarize()` is done where a window would be passed."""
+    brief = {"name": "brief", "system_prompt": "You are brief.", "max_messages": 10}
+    async with system(tmp_path, instructions=[brief], llm_context_tokens=4_000) as (agent, script, _):
+        script.by_prompt["You shorten"] = say("The numbers were said.")
+        with walked("3. Memory of a conversation"), shown("`ConversationMemory` cuts to 50 messages, `summarize()`"):
             ada = agent.session("seeds", user_id="ada")
-            turn = ada.turn("number 0")
-            assert [event async for event in turn]
-            for number in range(1, 30):
-                await ada.ask(f"number {number}", task_id=turn.task_id)
-            said = [m["content"] for m in script.asked[-1]["messages"] if m["role"] == "user"]
-            assert said == [f"number {number}" for number in range(30)]
+            for instruction, text in (("brief", "number"), ("executor", "word " * 120)):
+                turn = ada.turn(f"{text} 0", instruction=instruction, task_id="new")
+                assert [event async for event in turn]
+                for number in range(1, 20):
+                    await ada.ask(f"{text} {number}", task_id=turn.task_id)
+                asked = script.asked[-1]["messages"]
+                assert asked[-1]["content"] == f"{text} 19"
+                assert len(asked) < 20
+                stands = "[Left out here:" if instruction == "brief" else "[Summary of the conversation up to message"
+                assert asked[1]["content"].startswith(stands)
+                transcript = await agent.inspection.transcript(turn.task_id or "")
+                said = [line["content"] for line in transcript.messages if line["role"] == "user"]
+                assert said == [f"{text} {number}" for number in range(20)]

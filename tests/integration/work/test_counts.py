@@ -18,6 +18,12 @@ from tests.support.waiting import wait_until
 STREAM = "archive"
 
 
+async def test_housekeeping_finds_nothing_to_do_where_no_stream_is_yet(store: Store) -> None:
+    """Promise: a system that has just started logs nothing of streams that nobody has written."""
+    await Housekeeping(store, [(ARCHIVE, KEY)]).once()
+    assert await store.groups(KEY) == []
+
+
 async def test_a_consumer_counts_what_it_handled_what_failed_and_what_it_set_aside(store: Store) -> None:
     async def work(entry: Entry) -> None:
         if entry.data == b"poison":
