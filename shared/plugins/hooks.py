@@ -32,7 +32,7 @@ _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 _RULES = {
     "name": "must be that of a function in a module",
     "instructions": "must be a list of names of instructions and graphs",
-    "order": "must be a whole number",
+    "order": "must be a whole number from -1,000,000 to 1,000,000",
     "timeout": "must be a number of seconds greater than 0 and at most 60",
 }
 
