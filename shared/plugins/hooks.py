@@ -173,8 +173,6 @@ def _define(
         raise PluginError(f"@hook takes a function at the top of its module, not {name}")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise PluginError(f"hook {name!r} yields: return one value")
-    if isinstance(instructions, str):
-        raise PluginError(f"hook {name!r}: instructions={instructions!r} {_RULES['instructions']}")
     subject, context = _parameters(name, function)
     options = {"kind": kind, "instructions": instructions, "order": order, "timeout": timeout}
     options["name"] = f"{function.__module__}.{function.__name__}"
