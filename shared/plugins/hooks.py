@@ -32,7 +32,7 @@ _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 _RULES = {
     "name": "must be that of a function in a module",
     "instructions": "must be a list of names of instructions and graphs",
-    "order": "must be a whole number",
+    "order": "must be a whole number from -1,000,000 to 1,000,000",
     "timeout": "must be a number of seconds greater than 0 and at most 60",
 }
 
@@ -173,8 +173,6 @@ def _define(
         raise PluginError(f"@hook takes a function at the top of its module, not {name}")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise PluginError(f"hook {name!r} yields: return one value")
-    if isinstance(instructions, str):
-        raise PluginError(f"hook {name!r}: instructions={instructions!r} {_RULES['instructions']}")
     subject, context = _parameters(name, function)
     options = {"kind": kind, "instructions": instructions, "order": order, "timeout": timeout}
     options["name"] = f"{function.__module__}.{function.__name__}"

@@ -71,6 +71,7 @@ async def test_each_service_works_as_a_user_of_its_own_and_the_tool_workers_has_
             [gateway] = team.named("gateway")
             async with Line(gateway.url, "s1") as line:
                 await _use_tools(line)
+                await wait_until("a hook that is run, and fails its step", lambda: _hook_fails(line))
             await wait_until("the archived tasks", lambda: _tasks_gone(bus))
             assert all(log.read_text().count("NOPERM") == 0 for log in team.directory.glob("*.log"))
             refused = {(entry["username"], entry["object"]) for entry in await bus.redis.acl_log()}
@@ -96,6 +97,13 @@ async def _use_tools(line: Line) -> None:
     for name in ("memory_expand", "memory_forget"):
         [result] = await _called(line, name, {"anchor": anchors[0]})
         assert "error" not in result, (name, result)
+
+
+async def _hook_fails(line: Line) -> bool:
+    """Task-runners look once a second which hooks there are."""
+    ends = len(line.answers("task_end")) + 1
+    end = await line.turn("error", ends, task_id="new", instruction="simple")
+    return bool(end["reason"] == "hook_error")
 
 
 async def _called(line: Line, tool: str, args: dict[str, Any]) -> list[str]:

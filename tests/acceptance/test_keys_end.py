@@ -35,6 +35,7 @@ PERMANENT = {
     r"pentad:\{0\}:erase": "work",
     r"pentad:\{0\}:memory": "work; calls without an answer are taken back",
     r"pentad:\{0\}:model-calls": "work; calls without an answer are taken back",
+    r"pentad:\{0\}:hooks": "work; requests without an outcome are taken back",
     r"pentad:\{0\}:dead": "dead letters",
     r"pentad:\{0\}:bell": "capped at a thousand entries",
     r"pentad:\{0\}:load": "a counter, and one for each tenant with messages that wait",

@@ -12,7 +12,17 @@ from typing import Any
 
 import pytest
 
-from pentad.contracts.streams import ARCHIVE, DEAD, EMBED, MEMORY_REPLY, STREAMS, TASK_WAKE, TOOL_CALLS
+from pentad.contracts.streams import (
+    ARCHIVE,
+    DEAD,
+    EMBED,
+    HOOKS,
+    HOOKS_REPLY,
+    MEMORY_REPLY,
+    STREAMS,
+    TASK_WAKE,
+    TOOL_CALLS,
+)
 from pentad.shared import metrics
 from pentad.shared.instructions.builtin import MEMORY_ARCHIVER, MEMORY_RETRIEVER
 from pentad.shared.keys import MEMORY_COUNTS, TaskKeys
@@ -171,6 +181,7 @@ async def test_every_metric_moves_by_what_happened(tmp_path: Path) -> None:
         page = await running.page()
         exact(page)
         await appended(running, page)
+        await hooks(running)
         await retrieves(running)
         await corrects(running)
         await erases(running)
@@ -294,6 +305,17 @@ async def gauges(running: System) -> Page:
     return page
 
 
+async def hooks(running: System) -> None:
+    """Hooks of one instruction run, and end in every way."""
+    ends = [(await running.turn(f"hooks-{how}", how, instruction="simple"))["status"] for how in HOOKED]
+    assert ends == ["completed", "failed", "failed", "failed"]
+    page = await running.page()
+    assert page.kinds(metrics.hooks, "outcome", kind="before_model") == dict.fromkeys(HOOKED, 1)
+    assert page.of(metrics.hooks) == len(HOOKED)
+    added = (await running.bus.redis.xinfo_stream(HOOKS.key(0)))["entries-added"]
+    assert page.of(metrics.published, stream=HOOKS.name) == page.of(metrics.published, stream=HOOKS_REPLY.name) == added
+
+
 async def corrects(running: System) -> None:
     """A person moves a message, which is kept as an evaluation case."""
     task = (await running.turn("moves", "to be moved", message_id="moved"))["task_id"]
@@ -349,6 +371,8 @@ async def settled(running: System) -> None:
     await wait_until("the counts to stay", quiet)
 
 
+HOOKED = ("ok", "error", "timeout", "cancelled")
+"""Outcomes of hooks, each of which is what a message says."""
 MESSAGES = 17
 """Users' messages that were accepted; one more could not be read."""
 

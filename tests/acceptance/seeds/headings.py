@@ -14,7 +14,6 @@ HEADINGS_IN = {"test_000_agent_module": 20, "test_001_simple_agent": 28, "test_0
 FILES = "It lists files of the documents' own program."
 PLAN = "It says in which order the parts are built: they are walked above."
 SUMMARY = "It repeats what is walked above."
-HOOKS = "Hooks are not there yet: docs/seeds.md says so."
 LATER = "It says what is built next, and all of it is walked above."
 _LOOP = "test_000_agent_module::test_a_task_and_its_events_are_those_of_the_documents"
 _SENT = "test_000_agent_module::test_tasks_are_sent_to_and_controlled_as_in_the_documents"
@@ -39,6 +38,7 @@ _INSTRUCTIONS = "test_instructions_are_registered_and_run_as_the_documents_do"
 _GRAPH = "test_a_graph_is_built_run_and_looked_at_as_in_the_document"
 _FUTURE = "test_what_the_document_leaves_to_the_future_is_there"
 _AGENTS = "test_each_agent_works_in_its_way"
+_HOOKS = "test_hooks_change_and_block_what_an_agent_does_as_in_the_document"
 _TOOLS = "test_tools_are_made_and_called_as_in_the_documents"
 
 WALKS: Mapping[str, Mapping[str, str]] = {
@@ -83,7 +83,7 @@ WALKS: Mapping[str, Mapping[str, str]] = {
         "The second iteration": _EXAMPLE,
         "Further abilities": "test_a_run_tells_its_callbacks_as_in_the_documents",
         "1. Streamed answers": "test_a_run_tells_its_callbacks_as_in_the_documents",
-        "2. Hooks": HOOKS,
+        "2. Hooks": _HOOKS,
         "3. Memory of a conversation": "test_a_long_conversation_is_cut_or_summarised",
         "4. Retries": _REGISTERED,
         "Key decisions": _ASKED,

@@ -9,6 +9,7 @@ import pentad
 from tests.acceptance.seeds.rows import shown, walked
 from tests.acceptance.seeds.systems import system
 from tests.support.models.replies import call, say
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 
@@ -119,6 +120,32 @@ async def test_a_run_tells_its_callbacks_as_in_the_documents(tmp_path: Path) -> 
 
         with pytest.raises(ValueError, match="on purpose"):
             await agent.run("executor", "hello", on_text=breaks)
+
+
+async def test_hooks_change_and_block_what_an_agent_does_as_in_the_document(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOKING", str(tmp_path))
+    given: dict[str, Any] = {"plugins": ["tests.support.plugins.hooking"], "pentad_tool_env": ("HOOKING",)}
+    async with system(tmp_path, **given) as (agent, script, _):
+
+        async def known() -> bool:
+            await agent.ask("are you there?")
+            return (tmp_path / "told").exists()
+
+        await wait_until("the hooks to be known", known)
+        (tmp_path / "before_model").write_text("mark")
+        with walked("2. Hooks"), shown("`AgentHooks`"):
+            script.next = [
+                call(("echo", {"text": "forbidden"}), ("echo", {"text": "my secret"})),
+                say("a bad answer"),
+            ]
+            assert await agent.run("executor", "use your tools") == "a good answer"
+            first, second = (request["messages"] for request in script.asked[-2:])
+            assert first[0]["content"].endswith(" Be brief.")
+            blocked, changed = (message["content"] for message in second if message["role"] == "tool")
+            assert "that is forbidden" in blocked
+            assert changed == "my ******"
 
 
 async def test_a_long_conversation_is_cut_or_summarised(tmp_path: Path) -> None:

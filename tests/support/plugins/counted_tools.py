@@ -1,10 +1,12 @@
-"""Tools that end in every way that a call can end."""
+"""Tools that end in every way that a call can end, and a hook of one instruction that does."""
 
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 from pentad.shared.plugins.context import ToolContext
+from pentad.shared.plugins.hooks import hook
 from pentad.shared.plugins.registry import tool
 
 
@@ -45,3 +47,15 @@ async def holds(path: str, ctx: ToolContext) -> str:
     while not _exists(path):
         await asyncio.sleep(0.01)
     return "it is there"
+
+
+@hook("before_model", instructions=["simple"], timeout=0.3)
+async def ends_as_told(messages: list[dict[str, Any]]) -> None:
+    """End as the last message says: ``ok``, or otherwise."""
+    how = str(messages[-1]["content"])
+    if how == "error":
+        raise RuntimeError("on purpose")
+    if how == "cancelled":
+        raise asyncio.CancelledError
+    if how == "timeout":
+        await asyncio.sleep(3600)

@@ -46,6 +46,12 @@ def mark(messages: list[dict[str, Any]]) -> Any:
     return messages
 
 
+@hook("before_model", order=3, instructions=["careless"])
+def breaks(messages: list[dict[str, Any]]) -> None:
+    """Fail each step of one instruction."""
+    raise RuntimeError(f"on purpose, with {len(messages)} messages")
+
+
 @hook("after_model")
 async def rewrite(answer: HookAnswer) -> HookAnswer | None:
     """Replace a word of the text and of the arguments of calls."""
