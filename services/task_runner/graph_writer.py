@@ -56,6 +56,7 @@ def _tell(writer: StepWriter, run: GraphRun, entry: NodeEntry) -> None:
             writer.emit(NodeStart, node=entry.node, step=writer.task.step + 1)
     elif entry.kind == "end":
         _tell_end(writer, run, entry)
+        writer.run_failed |= entry.next is None and entry.error is not None
         header = {"node": entry.next or "", "node_waited": 0, "node_from": writer.turn.steps, "repairs": 0}
         if entry.next is not None:
             writer.emit(NodeStart, node=entry.next, step=steps + 1)

@@ -16,6 +16,7 @@ from pentad.shared.immutable import immutable
 from pentad.shared.instructions.builtin import GRAPH_JUDGE, GRAPH_NODE, SUMMARIZER
 from pentad.shared.instructions.instruction_list import graph_kept_under, kept_under, version_of
 from pentad.shared.instructions.output import Output, server_schema
+from pentad.shared.instructions.state_check import StateCheck
 from pentad.shared.instructions.system_prompt import PromptValues, encoded_system, fixed_prompt, system_message
 from pentad.shared.keys import TaskKeys
 from pentad.shared.presence.instruction_book import InstructionBook
@@ -101,6 +102,8 @@ class TaskInstructions:
         """Instructions by name, as they were last found in the book, and those that nodes of graphs hold."""
         self._graphs: OrderedDict[str, GraphSpec] = OrderedDict()
         """Graphs by version."""
+        self._state_checks: dict[str, StateCheck] = {}
+        """Checks of graphs' states, by the versions of the graphs."""
 
     async def graph_of(self, keys: TaskKeys, task: TaskHeader) -> GraphSpec:
         """Find the graph that the task runs. Raises ``DamagedError`` when what is kept of it cannot be read."""
@@ -117,6 +120,16 @@ class TaskInstructions:
                 self._graphs.popitem(last=False)
         self._graphs.move_to_end(task.graph)
         return known
+
+    async def state_check_of(self, keys: TaskKeys, task: TaskHeader) -> StateCheck:
+        """Find the check of the state of the graph that the task runs. Raises ``DamagedError`` as `graph_of` does."""
+        found = self._state_checks.get(task.graph)
+        if found is None:
+            graph = await self.graph_of(keys, task)
+            found = self._state_checks[task.graph] = StateCheck(graph.state_schema)
+            if len(self._state_checks) > _REMEMBERED:
+                self._state_checks.pop(next(iter(self._state_checks)))
+        return found
 
     async def of_node(self, keys: TaskKeys, task: TaskHeader, graph: GraphSpec, node: Node, *, judges: bool) -> Chosen:
         """Find the instruction of a node's step. ``judges``: the step judges the conditions of the node's edges.

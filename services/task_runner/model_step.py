@@ -27,6 +27,7 @@ from pentad.services.task_runner.domain.after_answer import (
     NothingSaid,
     is_to_be_checked,
 )
+from pentad.services.task_runner.domain.graph_strategy import GraphWork
 from pentad.services.task_runner.domain.own_tools import ASK_USER
 from pentad.services.task_runner.domain.plan import AskModel, CallAgain, Closed, mail_of_this_turn
 from pentad.services.task_runner.domain.result_in_prompt import KeptResults
@@ -67,6 +68,7 @@ from pentad.services.task_runner.work import Work, graph_work
 from pentad.shared import metrics
 from pentad.shared.actors.compaction import asks_for_summary
 from pentad.shared.actors.leases import Held, StoppedWorkError
+from pentad.shared.agent_graphs.state import written
 from pentad.shared.event_loop import LARGE_VALUE, turn_after
 from pentad.shared.events.ephemeral import EphemeralEvents
 from pentad.shared.instructions.schema_check import WrongOutput
@@ -202,6 +204,8 @@ class ModelSteps:
         """Commit what the strategy wants after this answer."""
         entries: Sequence[NodeEntry] = ()
         if isinstance(effect, Noted):
+            effect = await self._fitting(asking, effect)
+        if isinstance(effect, Noted):
             outcome, entries, effect = effect.outcome, effect.entries, effect.then
         else:
             outcome = asking.writer.outcome
@@ -224,6 +228,23 @@ class ModelSteps:
         if isinstance(effect, AskTheModel):
             raise TypeError(f"{type(asking.strategy).__name__} asks the model before its last answer is kept")
         return await self._answered(asking, answer, effect, entries, redriven=redriven)
+
+    async def _fitting(self, asking: ModelQuestion, effect: Noted) -> Effect:
+        """The effect as it is, if what it writes to the state of a graph's run fits its schema; else that of the
+        node's failure.
+        """
+        step, strategy = asking.step, asking.strategy
+        keys = {key for entry in effect.entries if entry.kind in ("done", "end") for key, _ in entry.writes}
+        if not keys or not isinstance(strategy, GraphWork):
+            return effect
+        check = await self._instructions.state_check_of(step.keys, step.task)
+        if not (keys := keys & check.keys):
+            return effect
+        run = asking.asked.run.after(effect.entries)
+        graph = await self._instructions.graph_of(step.keys, step.task)
+        state = written(run.first_state, run.writes, graph.reducers)
+        problem = await check.problem({key: state[key] for key in keys})
+        return strategy.refused(effect, problem, step.taken.clock()) if problem else effect
 
     async def _compact(
         self, asking: ModelQuestion, too_long: TooLong, held: Held, closed: Sequence[Closed]

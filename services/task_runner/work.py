@@ -87,7 +87,10 @@ async def graph_work(step: Step, instructions: TaskInstructions) -> Work:
     node = place.node
     if isinstance(node, GraphNode):
         place = replace(place, subgraph=await instructions.graph_named(node.graph))
-    strategy = GraphWork(place, opening)
+    wrong_state = ""
+    if opening or (task.parent and task.step == 0 and run.is_fresh):
+        wrong_state = await (await instructions.state_check_of(step.keys, task)).problem(place.run.first_state)
+    strategy = GraphWork(place, opening, wrong_state)
     state, problem = _NO_VALUES, ""
     try:
         chosen = await instructions.of_node(step.keys, task, graph, node, judges=bool(strategy.judged))

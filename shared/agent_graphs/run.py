@@ -67,6 +67,11 @@ class GraphRun:
     results: Mapping[int, ChildResult] = field(default_factory=lambda: _EMPTY)
     """Ends of tasks of this node, by the numbers of their branches or items."""
 
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the run has come to its first node, and nothing has happened there yet."""
+        return self.iterations == 1 and not (self.tries or self.deciding or self.children or self.results)
+
     def after(self, entries: Iterable[NodeEntry]) -> "GraphRun":
         """Return the run after these entries."""
         run = self

@@ -51,7 +51,11 @@ def _schemas(runnable: Runnable) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield "output_schema", runnable.output_schema
         return
     if runnable.state_schema is not None:
+        from pentad.shared.instructions.state_check import values_schema
+
         yield "state_schema", runnable.state_schema
+        if (of_values := values_schema(runnable.state_schema)) is not None:
+            yield "state_schema", of_values
     for number, node in enumerate(runnable.nodes):
         if isinstance(node, LlmNode) and node.output_schema is not None:
             yield f"nodes[{number}] ({node.key}).output_schema", node.output_schema

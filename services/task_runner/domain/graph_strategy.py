@@ -143,9 +143,11 @@ class GraphPlace:
 class GraphWork:
     """Says what a task that runs a graph does next."""
 
-    def __init__(self, place: GraphPlace, opening: tuple[NodeEntry, ...] = ()) -> None:
-        """``opening``: entries with which the run begins and that are not in the transcript yet."""
-        self._place, self._opening = place, opening
+    def __init__(self, place: GraphPlace, opening: tuple[NodeEntry, ...] = (), wrong_state: str = "") -> None:
+        """``opening``: entries with which the run begins and that are not in the transcript yet. ``wrong_state``: what
+        is wrong with the initial state of a run that begins.
+        """
+        self._place, self._opening, self._wrong_state = place, opening, wrong_state
         self._graph, self._run, self._node = place.graph, place.run, place.node
         self.judged = place.judged_edges()
         """Numbers of the edges whose conditions a model is asked about."""
@@ -153,7 +155,9 @@ class GraphWork:
 
     def next(self, turn: Rules, event: Event) -> Effect:
         """The effect of this event. ``turn``: what the turn may still do."""
-        if isinstance(event, TurnReady):
+        if self._wrong_state and not isinstance(event, ModelCut):
+            effect = self._begins_wrongly(event.now)
+        elif isinstance(event, TurnReady):
             effect = self._ready(turn, event)
         elif isinstance(event, ModelCut):
             effect = (None if self.judged else after_cut(event.said, turn)) or KeepNothing()
@@ -164,6 +168,17 @@ class GraphWork:
         else:
             effect = self._answered(event, turn)
         return self._noted(effect)
+
+    def refused(self, effect: Noted, problem: str, now: int) -> Effect:
+        """The effect of a node's work in place of this one, whose writes do not fit the schema of the state."""
+        joined = tuple([entry for entry in effect.entries if entry.kind == "joined"])
+        return self._noted(self._failed(ErrorCode.GRAPH_ERROR, problem, now, joined))
+
+    def _begins_wrongly(self, now: int) -> Effect:
+        """The end of a run whose initial state is wrong. A message that comes later begins another run."""
+        problem = f"node {self._node.key!r}: the run cannot begin: {self._wrong_state}"
+        end = self._entry("end", now, error=clip(problem, _MAX_PROBLEM))
+        return Noted((end,), FailRun(ErrorCode.GRAPH_ERROR, problem))
 
     def _noted(self, effect: Effect) -> Effect:
         """The effect with the entries with which the run begins."""
