@@ -6,6 +6,7 @@ Facts are looked for when a task is learned from, in that task alone: no job goe
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 from pentad.contracts.plain_json import read_json
 from pentad.contracts.records import SegmentType
@@ -62,33 +63,39 @@ def raised_by_repetition(written: Sequence[MemoryNode], there: Sequence[MemoryNo
 NOTE_TOOL = "memory_note"
 MOST_NOTE_CHARS = 2_000
 """Characters of a note."""
+MIN_NOTE_IMPORTANCE = 0.2
+"""Importance of a note that becomes a fact."""
 _CALL_PREFIX = f"{NOTE_TOOL} "
 
 
-def notes_in(segments: Sequence[Segment]) -> Iterator[tuple[str, Segment]]:
-    """Yield each note, and the first segment of its call."""
+def notes_in(segments: Sequence[Segment]) -> Iterator[tuple[str, float, Segment]]:
+    """Yield each note that matters enough, its importance, and the first segment of its call.
+
+    A model asked for it, so it can be searched for from the beginning, however much it matters.
+    """
     calls: dict[tuple[int, int], list[Segment]] = {}
     for segment in segments:
         if segment.anchor.type is SegmentType.TOOL_CALL:
             calls.setdefault((segment.anchor.position, segment.anchor.part), []).append(segment)
     for pieces in calls.values():
-        note = _note(pieces)
-        if note:
-            yield note, pieces[0]
+        given = _noted(pieces)
+        text, importance = given.get("text"), given.get("importance", SEARCHED_IMPORTANCE)
+        if not isinstance(text, str) or len(text) > MOST_NOTE_CHARS or not any(map(str.isalnum, text)):
+            continue
+        if type(importance) in {int, float} and MIN_NOTE_IMPORTANCE <= importance <= 1:
+            note = text.encode("utf-8", "replace").decode()
+            yield note, max(SEARCHED_IMPORTANCE, float(importance)), pieces[0]
 
 
-def _note(pieces: Sequence[Segment]) -> str:
-    """Return the note of a call of the tool; '' for another call."""
+def _noted(pieces: Sequence[Segment]) -> dict[str, Any]:
+    """Return the arguments of a call of the tool; none for another call."""
     if not pieces[0].text.startswith(_CALL_PREFIX):
-        return ""
+        return {}
     try:
         given = read_json(_call_text(pieces).removeprefix(_CALL_PREFIX))
     except ValueError:
-        return ""
-    text = given.get("text") if isinstance(given, dict) else None
-    if not isinstance(text, str) or len(text) > MOST_NOTE_CHARS or not any(map(str.isalnum, text)):
-        return ""
-    return text.encode("utf-8", "replace").decode()
+        return {}
+    return given if isinstance(given, dict) else {}
 
 
 def _call_text(pieces: Sequence[Segment]) -> str:

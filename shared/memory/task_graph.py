@@ -31,7 +31,7 @@ MOST_MENTIONS = 64
 """Mentions of an entity in a task, the first."""
 _PART_WEIGHT, _FOLLOWED_WEIGHT = 0.5, 0.3
 """Weights of the edges to a task, and between tasks."""
-_ENTITY_IMPORTANCE, _TASK_IMPORTANCE, _NOTE_IMPORTANCE = 0.3, 0.1, SEARCHED_IMPORTANCE
+_ENTITY_IMPORTANCE, _TASK_IMPORTANCE = 0.3, 0.1
 """Importance of the nodes of entities, tasks and notes."""
 
 
@@ -161,9 +161,9 @@ def _entities(owner: Owner, part: _Part) -> Iterator[MemoryNode]:
 def _notes(owner: Owner, part: _Part) -> Iterator[MemoryNode]:
     """Yield the model's notes as facts that rest on their calls."""
     known = {segment.id for segment in islice(part.segments, part.learned)}
-    for text, call in islice(notes_in(part.segments), MOST_NOTES):
+    for text, importance, call in islice(notes_in(part.segments), MOST_NOTES):
         if call.id not in known:
-            yield _node(owner, NodeKind.FACT, text, _NOTE_IMPORTANCE, (_support(call),))
+            yield _node(owner, NodeKind.FACT, text, importance, (_support(call),))
 
 
 def _facts(owner: Owner, part: _Part, facts: FactRule) -> Iterator[MemoryNode]:

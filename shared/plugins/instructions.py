@@ -43,10 +43,10 @@ def instruction(
     a message does that comes during a turn: ``steer``, ``queue`` or ``interrupt``. ``recall``: whether a task begins
     with what long-term memory has about it; when missing, one without ``output`` does. ``share``: whether what is said
     to its tasks without a user is remembered for the whole tenant, not for its session alone. ``temperature`` and
-    ``max_tokens`` go before those of the model; ``retry`` is how often it is asked for one step. ``calls`` is the form of its
-    calls: ``native``, ``text`` or ``auto``. ``max_messages`` is how much of a conversation prompts have at most, and
-    ``tool_schema_tokens`` what the schemas of tools may cost in them. The prompt may name ``{{user_id}}`` and what else `pentad.contracts.instructions` lists. Raises ``PluginError`` for what cannot be an
-    instruction.
+    ``max_tokens`` go before those of the model; ``retry`` is how often it is asked for one step. ``calls`` is the form
+    of its calls: ``native``, ``text`` or ``auto``. ``max_messages`` is how much of a conversation prompts have at most,
+    and ``tool_schema_tokens`` what the schemas of tools may cost in them. The prompt may name ``{{user_id}}`` and what
+    else `pentad.contracts.instructions` lists. Raises ``PluginError`` for what cannot be an instruction.
     """
 
     def register(function: F) -> F:

@@ -80,7 +80,7 @@ async def test_each_agent_works_in_its_way(tmp_path: Path) -> None:
             script.next = [say('{"steps": ["count"]}'), say(json.dumps(step)), say("the plan says 42")]
             assert await agents.PlanSolveAgent("plans", agent=agent).run("6*7?") == "the plan says 42"
         with walked("How a MemoryAgent works"), shown("`MemoryAgent`"):
-            note = ("memory_note", {"text": "Ann likes tea."})
+            note = ("memory_note", {"text": "Ann likes tea.", "importance": 0.8})
             script.next = [call(note), say("noted")]
             assert (
                 await agents.MemoryAgent("remembers", agent=agent, user_id="ann").run("I am Ann, I like tea") == "noted"

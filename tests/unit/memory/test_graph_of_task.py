@@ -123,6 +123,11 @@ def test_what_a_tool_is_called_with_is_no_prose() -> None:
         ("Oslo", []),
         ("{", []),
         ('{"text":"\\ud800 Oslo"}', []),
+        ('{"text":"Oslo is rainy","importance":0.2}', ["Oslo is rainy"]),
+        ('{"text":"Oslo is rainy","importance":0.1}', []),
+        ('{"text":"Oslo is rainy","importance":2}', []),
+        ('{"text":"Oslo is rainy","importance":"much"}', []),
+        ('{"text":"Oslo is rainy","importance":true}', []),
     ],
 )
 def test_what_the_model_has_noted_is_a_fact_that_rests_on_its_call(arguments: str, notes: list[str]) -> None:
@@ -132,6 +137,15 @@ def test_what_the_model_has_noted_is_a_fact_that_rests_on_its_call(arguments: st
     assert [(node.text, node.owner.user) for node in facts] == [(note, "ada") for note in notes]
     assert {anchor_of(each.anchor).type for node in facts for each in node.supports} <= {SegmentType.TOOL_CALL}
     assert len([edge for edge in graph.edges if edge.type is EdgeType.PART_OF]) == len(notes)
+
+
+@pytest.mark.parametrize(("said_to_matter", "kept"), [("", 0.9), (',"importance":0.3', 0.9), (',"importance":1', 1.0)])
+def test_a_note_can_be_searched_for_from_the_beginning_and_one_that_matters_more_counts_more(
+    said_to_matter: str, kept: float
+) -> None:
+    note = calling("memory_note", f'{{"text":"Oslo is rainy"{said_to_matter}}}')
+    graph = learned([said("note this", user_id="ada"), answered(None, tool_calls=[note])])
+    assert [node.importance for node in graph.nodes if node.kind is NodeKind.FACT] == [kept]
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "《\ud800\ud800》", "《  》", "《\x00》", "İstanbul in İstanbul"])

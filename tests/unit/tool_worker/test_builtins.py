@@ -64,6 +64,11 @@ def test_a_note_is_read_from_the_call_under_the_name_of_the_tool() -> None:
     assert memory_note.__name__ == NOTE_TOOL
 
 
+def test_a_note_that_matters_too_little_is_told_not_to_become_a_fact() -> None:
+    assert memory_note("It rains.").startswith("Noted")
+    assert "too little" in memory_note("It rains.", 0.1)
+
+
 def test_echo_changes_nothing() -> None:
     assert echo(" Ünchanged\n") == " Ünchanged\n"
 
