@@ -14,6 +14,8 @@ OutputMode = Literal["stream", "json"]
 MessagePolicy = Literal["steer", "queue", "interrupt"]
 """Effect of a message that comes during a turn. ``steer``: the next step sees it. ``queue``: it starts a turn of its
 own when the current one has ended. ``interrupt``: the running model call is cut, and the next step sees the message."""
+RecallMode = bool | Literal["turn"]
+"""Whether a task begins with recalled memories. ``turn``: each of its turns does, with what is not quoted yet."""
 CallForm = Literal["native", "text", "auto"]
 """Form in which a model calls tools. ``native``: that of its server's protocol. ``text``: Thought, Action and Action
 Input as text, and results as Observation. ``auto``: native where the model can, else as text."""
@@ -91,8 +93,9 @@ class Instruction(Contract):
     tool_rounds: int | None = Field(default=5, ge=0, le=1_000)
     """Steps of a turn that may call tools; then the model must answer. Absent: up to the step limit."""
     on_message: MessagePolicy = "steer"
-    recall: bool | None = None
-    """Whether a task begins with memories about its goal; absent: only if ``output`` is ``stream``."""
+    recall: RecallMode | None = None
+    """Whether a task begins with memories about its goal, or, with ``turn``, each of its turns with memories about what
+    was said; absent: it does if ``output`` is ``stream``."""
     temperature: float | None = Field(default=None, ge=0, le=2)
     """Temperature with which the model answers; absent: that of the model's entry, else of ``LLM_TEMPERATURE``, else
     the server's."""
@@ -136,7 +139,7 @@ class Instruction(Contract):
         """Return the instruction with an answer of this form; None: as it is. It recalls as it does without."""
         if schema is None:
             return self
-        return self.model_copy(update={"output": "json", "output_schema": schema, "recall": self.recalls})
+        return self.model_copy(update={"output": "json", "output_schema": schema, "recall": self.recall_mode})
 
     @property
     def agents(self) -> Sequence[str]:
@@ -163,8 +166,8 @@ class Instruction(Contract):
         return _PLACEHOLDER.sub(lambda found: found[1] or values[found[2]], self.system_prompt)
 
     @property
-    def recalls(self) -> bool:
-        """Whether tasks of this instruction begin with recalled memories."""
+    def recall_mode(self) -> RecallMode:
+        """Whether tasks of this instruction, or all their turns, begin with recalled memories."""
         return self.output == "stream" if self.recall is None else self.recall
 
     def to_json(self) -> bytes:

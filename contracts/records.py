@@ -174,10 +174,11 @@ class Manifest(Contract):
     model_id: str | None = None
     """Id in the registry of the model that answered; absent for the model that the environment names."""
     memories: list[str] = Field(default_factory=list)
-    """Anchors of the memories that were recalled for a task's first step; their text is at the transcript's
-    beginning."""
+    """Anchors of the memories that were recalled for the step; their text is in the transcript, before the messages
+    that they are about."""
     recall: RecallOutcome | None = None
-    """Outcome of recalling memories for a task's first step; absent for other steps."""
+    """Outcome of recalling memories for the step; absent where it begins neither its task nor a turn that has one of
+    its own."""
     today: LocalDate | None = None
     """Day at the end of the system prompt; absent for steps of versions whose prompts had none."""
     now: str | None = None

@@ -1,4 +1,5 @@
-"""Recalls from long-term memory before a task's first model call, and may ask a model how to walk the graph for that.
+"""Recalls from long-term memory before the model calls of a task's first turn, or of each turn, and may ask a model how
+to walk the graph for that.
 
 The `memory_retriever` instruction is asked. Where there is no model, where it is too slow, or where its answer is
 unusable, the rule chooses the walk.
@@ -10,7 +11,10 @@ from collections.abc import Sequence
 from time import monotonic, perf_counter
 from typing import Any
 
+from pydantic_core import from_json
+
 from pentad.contracts.instructions import Instruction
+from pentad.contracts.quotes import HEAD, quotes_in
 from pentad.services.task_runner.domain.plan import AskModel, CallAgain
 from pentad.services.task_runner.instructions import Chosen
 from pentad.services.task_runner.step import Step
@@ -47,7 +51,9 @@ _FRESH_S = 30.0
 
 
 class InitialRecall:
-    """Recalls before the first model call of a task. A task that is opened again has its transcript, and its tools."""
+    """Recalls before the first model call of a task. A task that is opened again has its transcript, and its tools,
+    unless its instruction recalls for each turn.
+    """
 
     def __init__(self, recalling: TaskRecall) -> None:
         self._recalling = recalling
@@ -55,10 +61,15 @@ class InitialRecall:
         """Recalls by task and newest message, each with its time."""
 
     async def recalled(self, step: Step, held: Held, chosen: Chosen, planned: AskModel | CallAgain) -> Recall | None:
-        """Recall for this step; None when it is not its task's first step, or was told to stop meanwhile."""
-        if step.transcript.messages or not step.arrived.users or isinstance(planned, CallAgain):
+        """Recall for this step; None when it begins neither its task nor a turn for which memories are recalled, or
+        was told to stop meanwhile.
+        """
+        mode = chosen.instruction.recall_mode
+        if not step.arrived.users or isinstance(planned, CallAgain):
             return None
-        if not chosen.instruction.recalls:
+        if step.transcript.messages and not (mode == "turn" and _begins_turn(step, planned)):
+            return None
+        if not mode:
             return RECALL_OFF
         key = step.keys.header, step.arrived.user_number
         at, found = self._found.get(key, (float("-inf"), None))
@@ -80,17 +91,29 @@ class InitialRecall:
             return None
 
 
+def _begins_turn(step: Step, planned: AskModel) -> bool:
+    """Return whether no calls are open: their results would have to come before anything else."""
+    return not (step.task.open or step.arrived.results or planned.closed)
+
+
 def question_of(step: Step) -> RecallQuestion:
-    """The recall question of a task's first messages, for their session, and for their user if they have one."""
+    """The recall question of the messages that have come, for their session, and for their user if they have one."""
     mails = step.arrived.users
     users = {mail.message.user_id for mail in mails}
     return RecallQuestion(
         owner=Owner(step.keys.tenant, users.pop() if len(users) == 1 else None, step.task.session or None),
         said=[mail.message.content for mail in mails],
-        known=[turn.content for mail in mails for turn in mail.context],
+        known=[*(turn.content for mail in mails for turn in mail.context), *quoted_in(step.transcript.messages)],
         task=step.keys.task,
         now_ms=step.taken.lease.now,
     )
+
+
+def quoted_in(messages: Sequence[bytes]) -> list[str]:
+    """The texts that a transcript quotes from memory: they are not quoted again."""
+    head = HEAD.encode()
+    quotations = [from_json(raw)["content"] for raw in messages if head in raw]
+    return [quote.text for text in quotations if isinstance(text, str) for quote in quotes_in(text)]
 
 
 def _requester(step: Step) -> Requester:
@@ -132,8 +155,8 @@ class ModelWalkChooser:
     async def _answer(
         self, keys: TaskKeys, instruction: Instruction, said: Sequence[str], shown: Sequence[MemoryHit]
     ) -> WalkAnswer | str:
-        """The model's stored answer for this task, or a new one; or the reason why there is none."""
-        kept = kept_answer(await self._store.call("GET", keys.walk) or b"")
+        """The model's stored answer about these messages of the task, or a new one; or the reason why there is none."""
+        kept = kept_answer(await self._store.call("GET", keys.walk) or b"", said)
         if kept is not None:
             return kept
         if self._waiting >= _MAX_WAITING:
@@ -147,7 +170,7 @@ class ModelWalkChooser:
             self._waiting -= 1
         if isinstance(answer, str):
             return answer
-        await self._store.call("SET", keys.walk, answer_bytes(answer), "EX", _KEPT_S)
+        await self._store.call("SET", keys.walk, answer_bytes(answer, said), "EX", _KEPT_S)
         return answer
 
     async def _sparing(

@@ -366,7 +366,7 @@ class ModelSteps:
         """
         chosen = work.chosen
         writer = self._steps.writer(step)
-        if recall is not None and recall.text:  # before all else; its text is kept, for the memory changes
+        if recall is not None and recall.text:  # before what it is about; its text is kept, for the memory changes
             writer.append(user(recall.text), origin="recalled")
         trace, name = HookTrace(), chosen.instruction.name
         results, problem = await self._results(step, name, trace)

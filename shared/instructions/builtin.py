@@ -220,16 +220,16 @@ GRAPH_NODE = Instruction(
 
 MEMORY = Instruction(
     name="memory",
-    description="Looks into the long-term memory before it answers, and notes what will be worth knowing.",
+    description="Recalls what the long-term memory knows before each answer, and notes what will be worth knowing.",
     system_prompt=(
-        "You are a helpful assistant with a long-term memory. Before you answer, search it for what it knows about the "
-        "matter, and open what looks important. When the user says something that will be worth knowing in another "
-        "conversation, note it, with how much it matters from 0 to 1; leave out small talk. Answer in the user's "
-        "language, and say from where you know a thing."
+        "You are a helpful assistant with a long-term memory. What it knows about a message is often quoted before it; "
+        "where that is not enough, search it before you answer, and open what looks important. When the user says "
+        "something that will be worth knowing in another conversation, note it, with how much it matters from 0 to 1; "
+        "leave out small talk. Answer in the user's language, and say from where you know a thing."
     ),
     tools=["memory_search", "memory_expand", "memory_note"],
     tool_rounds=None,
-    recall=True,
+    recall="turn",
 )
 
 STRATEGIES = (SIMPLE, FUNCTION_CALL, REACT, UNIFIED, MEMORY)

@@ -8,6 +8,7 @@ again by whichever worker begins the task anew.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from hashlib import sha256
 from typing import Any, Literal
 
 from pydantic_core import to_json
@@ -147,18 +148,22 @@ def walk_answer(value: Any, shown: Sequence[MemoryHit]) -> WalkAnswer:
     return _checked_answer(value.get("strategy") if isinstance(value, dict) else None, starts)
 
 
-def answer_bytes(answer: WalkAnswer) -> bytes:
-    """Return an answer as it is stored."""
-    return json.dumps({"strategy": answer.strategy, "starts": list(answer.starts)}).encode()
+def answer_bytes(answer: WalkAnswer, said: Sequence[str]) -> bytes:
+    """Return an answer about these messages as it is stored."""
+    return json.dumps({"strategy": answer.strategy, "starts": list(answer.starts), "about": _digest(said)}).encode()
 
 
-def kept_answer(kept: bytes) -> WalkAnswer | None:
-    """Return a stored answer; None for data that Pentad did not write."""
+def kept_answer(kept: bytes, said: Sequence[str]) -> WalkAnswer | None:
+    """Return a stored answer; None for one about other messages, and for data that Pentad did not write."""
     try:
         value = read_json(kept.decode())
-        return _checked_answer(value["strategy"], value["starts"])
+        return _checked_answer(value["strategy"], value["starts"]) if value["about"] == _digest(said) else None
     except (ValueError, KeyError, TypeError):
         return None
+
+
+def _digest(said: Sequence[str]) -> str:
+    return sha256(to_json(list(said))).hexdigest()[:16]
 
 
 def chosen_by_model(answer: WalkAnswer, hits: Sequence[MemoryHit]) -> ChosenWalk | None:

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from pentad.contracts.instructions import CallForm, Instruction, MessagePolicy
+from pentad.contracts.instructions import CallForm, Instruction, MessagePolicy, RecallMode
 from pentad.shared.plugins.docstrings import parse_docstring
 from pentad.shared.plugins.errors import PluginError
 from pentad.shared.plugins.runnables import defined_runnables, register_runnable
@@ -25,7 +25,7 @@ def instruction(
     repairs: int = 3,
     tool_rounds: int | None = 5,
     on_message: MessagePolicy = "steer",
-    recall: bool | None = None,
+    recall: RecallMode | None = None,
     share: bool = False,
     temperature: float | None = None,
     max_tokens: int | None = None,
@@ -40,8 +40,9 @@ def instruction(
     ``model`` is the id of the model that answers: the default one when missing. With ``output``, a pydantic model or a
     JSON schema, the answer is one JSON value that fits it; a wrong one is asked for again ``repairs`` times.
     ``tool_rounds`` is how often a turn may call tools; None: up to the step limit. ``on_message`` says what
-    a message does that comes during a turn: ``steer``, ``queue`` or ``interrupt``. ``recall``: whether a task begins
-    with what long-term memory has about it; when missing, one without ``output`` does. ``share``: whether what is said
+    a message does that comes during a turn: ``steer``, ``queue`` or ``interrupt``. ``recall``: whether a task
+    begins with what long-term memory has about it, or, with ``turn``, each of its turns does; when missing, a task
+    without ``output`` does. ``share``: whether what is said
     to its tasks without a user is remembered for the whole tenant, not for its session alone. ``temperature`` and
     ``max_tokens`` go before those of the model; ``retry`` is how often it is asked for one step. ``calls`` is the form
     of its calls: ``native``, ``text`` or ``auto``. ``max_messages`` is how much of a conversation prompts have at most,

@@ -86,7 +86,9 @@ def moved_part(lines: Sequence[Line], message_id: str) -> MovedPart | None:
                 break
             answer.append(n)
     recalled = [n for n in kept if lines[n].get("origin") == "recalled" and lines[n]["role"] == "user"]
-    positions = (place, *answer, *(recalled if not shared and place == said[0] else ()))
+    answer = [n for n in answer if n not in recalled]  # memories about the next message
+    before = max([n for n in others if n < place], default=-1)
+    positions = (place, *answer, *(n for n in recalled if before < n < place and not shared))
     return MovedPart(
         place=place,
         positions=positions,

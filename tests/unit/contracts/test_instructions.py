@@ -62,14 +62,11 @@ def test_what_is_wrong_is_refused_with_its_reason(wrong: dict[str, Any], told: s
 
 def test_without_a_word_of_it_what_answers_in_text_recalls_and_what_answers_in_json_does_not() -> None:
     plain, poet = Instruction(**POET), Instruction(**POET, output="json", output_schema={"type": "integer"})
-    assert (plain.recalls, poet.recalls) == (True, False)
+    assert (plain.recall_mode, poet.recall_mode) == (True, False)
     assert b"recall" not in plain.to_json(), "instructions from before keep their digest"
-    for said in (True, False):
-        assert (
-            plain.model_copy(update={"recall": said}).recalls
-            is poet.model_copy(update={"recall": said}).recalls
-            is said
-        )
+    for said in (True, False, "turn"):
+        for instruction in (plain, poet):
+            assert Instruction.model_validate(instruction.model_dump() | {"recall": said}).recall_mode == said
 
 
 @pytest.mark.parametrize(

@@ -67,14 +67,16 @@ def test_what_cannot_be_used_is_refused(value: Any) -> None:
 
 def test_what_was_kept_is_read_again_and_what_is_none_is_not() -> None:
     for answer in (WalkAnswer("dfs", ("a", "b")), WalkAnswer("none", ())):
-        assert kept_answer(answer_bytes(answer)) == answer
+        assert kept_answer(answer_bytes(answer, ["hi"]), ["hi"]) == answer
+        assert kept_answer(answer_bytes(answer, ["hi"]), ["ho"]) is None, "it is about another message"
     for kept in (
         b"",
         b"{}",
         b"[]",
         b"\xff",
         b"7",
+        b'{"strategy":"bfs","starts":["a"]}',
         b'{"strategy":"bfs","starts":[]}',
         b'{"strategy":"bfs","starts":[1]}',
     ):
-        assert kept_answer(kept) is None
+        assert kept_answer(kept, ["hi"]) is None

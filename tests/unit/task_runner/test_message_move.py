@@ -71,6 +71,8 @@ def _line(word: str) -> dict[str, Any]:
         ("m u1 a1", "u1", (1, 2, 0), True),
         ("m u1 a1 u2 a2", "u1", (1, 2, 0), False),
         ("m u1 a1 u2 a2", "u2", (3, 4), True),
+        ("m u1 a1 m u2 a2", "u1", (1, 2, 0), False),
+        ("m u1 a1 m u2 a2", "u2", (4, 5, 3), True),
         ("m u1 u2 a1", "u1", (1,), False),
         ("m u1 u2 a1 x2", "u1", (1, 3, 0), True),
     ],
