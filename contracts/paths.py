@@ -11,13 +11,15 @@ VisitOutcome = Literal["ok", "failed", "running"]
 
 
 class StartedTask(Contract):
-    """A task that a node has started: a branch, an item of a list, or another graph."""
+    """A task that a node has started: a branch, an item of a list, another graph, or an agent that a model has
+    called.
+    """
 
     task_id: str
     index: int = 0
     """Number of the branch or item, from 0 on."""
     name: str
-    """Key of the branch or of the item's node, or name of the graph."""
+    """Key of the branch or of the item's node, name of the graph, or name of the tool that stands for the agent."""
     outcome: VisitOutcome | Literal["cancelled"]
     """Outcome for the node. ``cancelled``: the node went on without it."""
     error: str | None = None
@@ -53,7 +55,7 @@ class TaskPath(Contract):
 
     task_id: str
     graph: str
-    """Name of the graph."""
+    """Name of the graph, or of the instruction of a task that runs one: its path is that of a graph of one node."""
     graph_version: str | None = None
     status: TaskStatus
     success: bool | None = None

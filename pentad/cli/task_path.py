@@ -28,10 +28,10 @@ class PathTree:
 
 
 async def path_of_task(inspection: Inspection, task_id: str) -> TaskPath | None:
-    """Return the path of a task; None if it runs no graph. Raises ``ClientError``."""
+    """Return the path of a task; None if it runs no graph and has called no agents. Raises ``ClientError``."""
     try:
         return await inspection.path(task_id)
-    except (Conflict, NotFound):  # it runs an instruction; or the gateway is older than graphs
+    except (Conflict, NotFound):  # it runs an instruction alone; or the gateway is older than graphs
         return None
 
 
@@ -53,7 +53,10 @@ def tree_lines(tree: PathTree, style: Style) -> list[str]:
     """Return the lines that show a path: what the run is, its nodes, and below them the tasks that they started."""
     root = tree.root
     took = f" in {lasting(root.duration_ms)}" if root.duration_ms is not None else ""
-    lines = [style.bold(f"graph {_name(root.graph)}") + f": {root.status}, {plural(root.iterations, 'node')}{took}"]
+    if root.graph_version is None:  # it runs an instruction that has called agents
+        lines = [style.bold(_name(root.graph)) + f": {root.status}"]
+    else:
+        lines = [style.bold(f"graph {_name(root.graph)}") + f": {root.status}, {plural(root.iterations, 'node')}{took}"]
     lines += _visits(tree, root.path, _STEP, style, 0)
     if len(lines) > MAX_LINES:
         lines = [*lines[:MAX_LINES], style.dim(f"… and {len(lines) - MAX_LINES} lines more: --json has all of a task")]

@@ -275,7 +275,7 @@ class Inspection:
     async def path(self, task_id: str) -> TaskPath:
         """Return the path of a task through its graph: the nodes of its newest run, and the tasks that they started.
 
-        Raises ``NotFound``, and ``Conflict`` for a task that runs an instruction.
+        Raises ``NotFound``, and ``Conflict`` for a task that runs an instruction and has called no agents.
         """
         return TaskPath.model_validate(await self._rest.call("GET", path_of("tasks", task_id, "path")))
 

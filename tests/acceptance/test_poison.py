@@ -49,9 +49,10 @@ RETRIES = 3
 
 
 async def test_what_cannot_be_read_is_set_aside_and_every_stream_goes_on(tmp_path: Path) -> None:
+    hooks = {"PENTAD_PLUGINS": "tests.support.plugins.hooking", "PENTAD_TOOL_ENV": "HOOKING", "HOOKING": str(tmp_path)}
     async with (
         RedisServer() as server,
-        crew(server.url, tmp_path / "run", PENTAD_GRACE_S="0", PENTAD_EXTRACT="auto") as team,
+        crew(server.url, tmp_path / "run", PENTAD_GRACE_S="0", PENTAD_EXTRACT="auto", **hooks) as team,
         Bus(server.url) as bus,
     ):
         work = [key for _, key in queues_of(0, ("default",))]

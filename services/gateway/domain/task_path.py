@@ -10,6 +10,10 @@ from pentad.contracts.records import NodeEntry, Task
 from pentad.shared.actors.transcript import NODE
 from pentad.shared.agent_graphs.run import GraphRun
 from pentad.shared.agent_graphs.state import StateError, written
+from pentad.shared.clipping import clip
+
+_MAX_ERROR = 500
+"""Characters of an agent's error that a path shows."""
 
 
 def path_of(task: Task, messages: Sequence[Mapping[str, Any]], graph: GraphSpec | None, version: str) -> TaskPath:
@@ -17,8 +21,8 @@ def path_of(task: Task, messages: Sequence[Mapping[str, Any]], graph: GraphSpec 
 
     ``graph``: the graph that it runs, if that is still kept.
     """
-    entries = _newest_run([NodeEntry.model_validate(each) for each in messages if each.get("role") == NODE])
-    visits = _Visits(graph)
+    entries = _newest_run(_entries(messages))
+    visits = _Visits(graph, _results(messages))
     for entry in entries:
         visits.add(entry)
     run = GraphRun().after(entries)
@@ -36,6 +40,68 @@ def path_of(task: Task, messages: Sequence[Mapping[str, Any]], graph: GraphSpec 
         final_message=_final(messages) if task.status == "completed" else None,
         state=_state(run, graph),
     )
+
+
+def path_of_agents(task: Task, messages: Sequence[Mapping[str, Any]]) -> TaskPath | None:
+    """Return the path of a task that runs an instruction, as that of a graph of one node, with the tasks of the agents
+    that it has called; None if it has called none. ``messages``: its transcript as inspection shows it.
+    """
+    results = _results(messages)
+    tasks = [_started(entry, results) for entry in _entries(messages) if entry.kind == "started"]
+    if not tasks:
+        return None
+    ended = task.completed_at is not None
+    success = task.status == "completed" if ended else None
+    visit = NodeVisit(
+        node=task.instruction,
+        kind="llm",
+        started_at=task.created_at,
+        outcome="running" if not ended else "ok" if success else "failed",
+        error=task.detail if success is False else None,
+        tasks=_left(tasks) if ended else tasks,
+    )
+    return TaskPath(
+        task_id=task.task_id,
+        graph=task.instruction,
+        status=task.status,
+        success=success,
+        iterations=1,
+        started_at=task.created_at,
+        path=[visit],
+        final_message=_final(messages) if task.status == "completed" else None,
+    )
+
+
+def _entries(messages: Sequence[Mapping[str, Any]]) -> list[NodeEntry]:
+    return [NodeEntry.model_validate(each) for each in messages if each.get("role") == NODE]
+
+
+def _results(messages: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Return the results of calls by the ids of the calls."""
+    return {str(each.get("tool_call_id")): each for each in messages if each.get("role") == "tool"}
+
+
+def _started(entry: NodeEntry, results: Mapping[str, Mapping[str, Any]]) -> StartedTask:
+    """Return the task that an entry has started; the end of an agent's task is the result of its call."""
+    begun = StartedTask(
+        task_id=entry.child or "",
+        index=entry.index,
+        name=entry.name or "",
+        outcome="running",
+        started_at=rfc3339(entry.at_ms),
+    )
+    result = results.get(entry.call or "")
+    if entry.node or result is None:
+        return begun
+    end: dict[str, Any] = {"outcome": "ok", "duration_ms": result.get("duration_ms")}
+    if result.get("failed"):
+        end |= {"outcome": "failed", "error": clip(str(result.get("content")), _MAX_ERROR)}
+    return begun.model_copy(update=end)
+
+
+def _left(tasks: Sequence[StartedTask]) -> list[StartedTask]:
+    """Return the tasks of a node that goes on without those that still run: they are cancelled."""
+    return [each.model_copy(update={"outcome": "cancelled"}) if each.outcome == "running" else each for each in tasks]
 
 
 def _newest_run(entries: list[NodeEntry]) -> list[NodeEntry]:
@@ -64,8 +130,8 @@ def _final(messages: Sequence[Mapping[str, Any]]) -> str | None:
 class _Visits:
     """The visits to nodes, as entries tell of them."""
 
-    def __init__(self, graph: GraphSpec | None) -> None:
-        self._graph = graph
+    def __init__(self, graph: GraphSpec | None, results: Mapping[str, Mapping[str, Any]]) -> None:
+        self._graph, self._results = graph, results
         self.made: list[NodeVisit] = []
         self._at_ms = 0
         """Time at which the run came to the newest node."""
@@ -101,10 +167,7 @@ class _Visits:
         self._at_ms = at_ms
 
     def _leave(self, entry: NodeEntry) -> None:
-        tasks = [
-            each.model_copy(update={"outcome": "cancelled"}) if each.outcome == "running" else each
-            for each in self.made[-1].tasks
-        ]
+        tasks = _left(self.made[-1].tasks)
         failed = entry.kind == "failed" or entry.error is not None
         outcome = {"outcome": "failed" if failed else "ok", "error": entry.error or self.made[-1].error}
         self._change(duration_ms=entry.at_ms - self._at_ms, next=entry.next, tasks=tasks, **outcome)
@@ -112,13 +175,7 @@ class _Visits:
             self._visit(entry.next, entry.at_ms)
 
     def _start_task(self, entry: NodeEntry) -> None:
-        begun = StartedTask(
-            task_id=entry.child or "",
-            index=entry.index,
-            name=entry.name or "",
-            outcome="running",
-            started_at=rfc3339(entry.at_ms),
-        )
+        begun = _started(entry, self._results)
         self._begun[begun.task_id] = entry.at_ms
         self._change(tasks=_in_order([*self.made[-1].tasks, begun]))
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from pydantic_core import from_json, to_json
@@ -13,7 +13,7 @@ from pentad.contracts.ids import LAST_MS, decoded_id, rfc3339, shard_in, shard_o
 from pentad.contracts.paths import TaskPath
 from pentad.contracts.records import StepPrompt, StepRecord, Task, TaskRecord
 from pentad.contracts.tools import ToolSpec
-from pentad.services.gateway.domain.task_path import path_of
+from pentad.services.gateway.domain.task_path import path_of, path_of_agents
 from pentad.services.gateway.domain.tool_call import is_call_session
 from pentad.services.gateway.edge.pages import IndexEntry, Page, newest_first
 from pentad.shared.actors.headers import pairs, read_session
@@ -48,7 +48,14 @@ class RecordReader(Protocol):
 
 
 class NoGraphError(Exception):
-    """The task runs an instruction, so it has no path through a graph."""
+    """The task runs an instruction and has called no agents, so it has no path."""
+
+
+def _path_of_agents(task: Task, messages: Sequence[Mapping[str, Any]]) -> TaskPath:
+    found = path_of_agents(task, messages)
+    if found is None:
+        raise NoGraphError
+    return found
 
 
 def _graph_of(raw: bytes | None) -> GraphSpec | None:
@@ -161,16 +168,17 @@ class Queries:
     async def path(self, tenant: str, task: str) -> tuple[TaskPath, GraphSpec | None] | None:
         """Return the path of a task through its graph, and the graph, or None if the tenant has no such task.
 
-        Raises ``NoGraphError`` for a task that runs an instruction.
+        A task that runs an instruction has a path, and no graph, where it has called agents; else ``NoGraphError`` is
+        raised.
         """
         keys = self.task_keys(tenant, task)
         header = None if keys is None else await load_task(self._store, keys)
         if header is not None and keys is not None:
-            if not header.graph:
-                raise NoGraphError
-            raw = await self._store.call("HGET", keys.big, graph_kept_under(header.graph))
+            raw = await self._store.call("HGET", keys.big, graph_kept_under(header.graph)) if header.graph else None
             messages = await self.entries(keys, 0, _NO_END)
             if await self.in_redis(keys):
+                if not header.graph:
+                    return _path_of_agents(header.describe(), messages), None
                 graph = _graph_of(raw)
                 return path_of(header.describe(), messages, graph, header.graph), graph
         record = await self.record(tenant, task)
@@ -178,7 +186,7 @@ class Queries:
             return None
         version = next((name for name in map(version_kept_under, record.materials) if name), "")
         if not version:
-            raise NoGraphError
+            return _path_of_agents(record.task, record.messages), None
         graph = _graph_of(to_json(record.materials[graph_kept_under(version)]))
         return path_of(record.task, record.messages, graph, version), graph
 

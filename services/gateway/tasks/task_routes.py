@@ -133,7 +133,8 @@ class TaskRoutes:
         "GET",
         "/v1/tasks/{task}/path",
         "The path of a task through its graph: the nodes of its newest run, with times, conditions that were judged "
-        "and tasks that were started. With `format=mermaid` the graph as a drawing, its path marked",
+        "and tasks that were started; of a task that runs an instruction, the agents that it has called. With "
+        "`format=mermaid` the graph as a drawing, its path marked",
         path("task"),
         query("format", "string", "`mermaid`: a flowchart in the language of Mermaid, as text"),
         problems=(404, 409, 410, 422),
@@ -149,13 +150,17 @@ class TaskRoutes:
         try:
             found = await self._queries.path(tenant, task)
         except NoGraphError:
-            raise ProblemError(409, "the task runs an instruction, not a graph: it has no path") from None
+            raise ProblemError(
+                409, "the task runs an instruction, not a graph, and has called no agents: it has no path"
+            ) from None
         if found is None:
             raise missing("there is no such task", ErrorCode.UNKNOWN_TASK)
         taken, graph = found
         if form is None:
             return answer(taken.model_dump(mode="json", exclude_none=True))
         if graph is None:
+            if taken.graph_version is None:
+                raise ProblemError(409, "the task runs an instruction, not a graph: there is nothing to draw")
             raise ProblemError(410, "the graph of this task cannot be read any more")
         from starlette.responses import PlainTextResponse
 

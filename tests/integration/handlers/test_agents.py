@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from pydantic_core import from_json
 
 from pentad.contracts.graphs import GraphSpec
 from pentad.contracts.instructions import Instruction, agent_tool
+from pentad.services.gateway.tasks.queries import NoGraphError, Queries
 from pentad.shared.kinds import ControlKind
 from pentad.shared.models.ports import ChatRequest, ModelAnswer, ModelRefused
 from pentad.shared.store.store import Store
@@ -76,6 +78,42 @@ async def test_an_agent_may_be_a_graph_and_a_node_of_a_graph_may_call_agents(sto
     assert model.asked == ["caller", "deep", "deeper", "caller", "last"]
     (child,) = await flow.children()
     assert (child.instruction, await flow.path(child.task_id)) == ("inner", ["deep", "deeper"])
+
+
+async def test_the_agents_that_a_task_has_called_are_its_path(store: Store, tmp_path: Path) -> None:
+    both = [TWO[0], ("agent_researcher", '{"task":"break"}')]
+
+    def works(request: ChatRequest) -> ModelAnswer:
+        if from_json(request.messages[-1])["content"] == "break":
+            raise ModelRefused("it is broken")
+        return answer("found x")
+
+    flow = await flow_of(store, tmp_path, NodeModel(chief=calling(*both), researcher=works), CHIEF, RESEARCHER)
+    await flow.run("chief", "find both")
+    queries, root = Queries(store, flow.records, 1), await flow.root()
+    found = await queries.path("default", root.task_id)
+    assert found is not None
+    path, drawn = found
+    assert (path.graph, path.status, path.success, drawn) == ("chief", "completed", True, None)
+    (visit,) = path.path
+    assert [(task.name, task.outcome) for task in visit.tasks] == [
+        ("agent_researcher", "ok"),
+        ("agent_researcher", "failed"),
+    ]
+    assert "it is broken" in (visit.tasks[1].error or "")
+    assert {task.task_id for task in visit.tasks} == {child.task_id for child in await flow.children()}
+    with pytest.raises(NoGraphError):
+        await queries.path("default", visit.tasks[0].task_id)
+
+
+async def test_agents_that_a_node_of_a_graph_calls_stand_below_the_node(store: Store, tmp_path: Path) -> None:
+    outer = graph("outer", [llm("caller", tools=[agent_tool("researcher")]), llm("last")], ("caller", "last"))
+    model = NodeModel(caller=calling(TWO[0]), researcher="x")
+    flow = await flow_of(store, tmp_path, model, RESEARCHER, graphs=(outer,))
+    await flow.run("outer")
+    found = await Queries(store, flow.records, 1).path("default", (await flow.root()).task_id)
+    assert found is not None
+    assert [[task.outcome for task in visit.tasks] for visit in found[0].path] == [["ok"], []]
 
 
 async def test_an_agent_that_fails_is_an_error_of_the_call(store: Store, tmp_path: Path) -> None:

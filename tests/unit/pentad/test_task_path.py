@@ -13,8 +13,8 @@ AT = "2030-01-01T00:00:00.000Z"
 
 
 def path(task: str, *visits: dict[str, Any], **fields: Any) -> TaskPath:
-    about = {"task_id": task, "graph": "writer", "status": "completed", "iterations": len(visits), "path": visits}
-    return TaskPath.model_validate(about | fields)
+    about = {"task_id": task, "graph": "writer", "graph_version": "1", "status": "completed"}
+    return TaskPath.model_validate(about | {"iterations": len(visits), "path": visits} | fields)
 
 
 def visit(node: str, kind: str = "llm", outcome: str = "ok", **fields: Any) -> dict[str, Any]:
@@ -38,6 +38,16 @@ class Paths:
         if task_id not in self._paths:
             raise Conflict("it runs an instruction")
         return self._paths[task_id]
+
+
+async def test_agents_of_an_instruction_stand_below_it() -> None:
+    root = path("t-a", visit("chief", tasks=[started("t-b", name="digger")]), graph="chief", graph_version=None)
+    inspection: Any = Paths()
+    assert tree_lines(await tree_of(inspection, root), Style(False)) == [
+        "chief: completed",
+        "  ✓ chief (llm) 5 ms",
+        "    ✓ digger [0] t-b",
+    ]
 
 
 async def test_nodes_stand_in_order_and_started_tasks_with_their_own_nodes_below_them() -> None:
