@@ -73,10 +73,12 @@ async def events(flow: Flow, kind: str) -> list[dict[str, Any]]:
     return [event for _, fields in entries if (event := from_json(fields[1]))["type"] == kind]
 
 
-async def proved(flow: Flow, talk: Talk) -> int:
-    """The requests that were answered are rebuilt, byte for byte, from what is kept of the task."""
+async def proved(flow: Flow, talk: Talk, every: int = 1) -> int:
+    """The requests that were answered are rebuilt, byte for byte, from what is kept of the task. ``every``: how many
+    there are for each that is looked at.
+    """
     queries, task = Queries(flow.store, flow.records, 1), (await flow.task()).task
-    for step, request in enumerate(talk.asked, 1):
+    for step, request in [*enumerate(talk.asked, 1)][::every]:
         prompt = await queries.prompt("default", task, step)
         assert prompt is not None
         assert prompt.proved
@@ -91,16 +93,23 @@ async def said(flow: Flow, text: str, **more: Any) -> None:
     await flow.drive()
 
 
+@pytest.mark.parametrize(
+    ("window", "turns"),
+    [
+        pytest.param(WINDOW, 80, id="four windows"),
+        pytest.param(8_000, 1_200, id="25 windows", marks=pytest.mark.slow),
+    ],
+)
 async def test_a_conversation_of_many_windows_stays_in_one_and_knows_its_first_page(
-    store: Store, tmp_path: Path
+    store: Store, tmp_path: Path, window: int, turns: int
 ) -> None:
     """Promise: no prompt passes the window, what was said first is answered, and a turn does not cost more and more."""
-    talk = Talk(lambda messages: f"Noted. {WORDS[:200]}")
+    talk = Talk(lambda messages: f"Noted. {WORDS[:200]}", window)
     flow = await flow_of(store, tmp_path, talk)
-    for n in range(80):
+    for n in range(turns):
         await said(flow, f"code-{n} is mine. {WORDS}" if n < 3 else f"more {n}: {WORDS}")
     whole = sum(len(raw) for raw in await store.call("LRANGE", (await flow.task()).log, 0, -1)) // 4
-    assert whole > 4 * WINDOW
+    assert whole > (4 if turns == 80 else 25) * window
     assert talk.refused == 0
     assert talk.summaries > 5
     last = b" ".join(talk.asked[-1].messages).decode()
@@ -110,7 +119,7 @@ async def test_a_conversation_of_many_windows_stays_in_one_and_knows_its_first_p
     tenth = len(costs) // 10
     middle, end = median(costs[len(costs) // 2 - tenth :][: 2 * tenth]), median(costs[-2 * tenth :])
     assert end <= 1.3 * middle
-    assert await proved(flow, talk) == 80 + talk.summaries
+    assert await proved(flow, talk, every=max(1, turns // 80)) == turns + talk.summaries
     told = await events(flow, "compacted")
     assert len(told) == talk.summaries
     assert all(event["tokens_after"] < event["tokens_before"] and event["from"] < event["to"] for event in told)
