@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from string import ascii_lowercase, digits
 from typing import Literal, get_args
@@ -23,6 +23,10 @@ _MAX_RATIO = 8.0
 """Largest ratio that is believed. A server that counts more than this makes its numbers up."""
 _PROMPT_TOKENS, _MESSAGE_TOKENS, _TOOLS_TOKENS = 16, 4, 400
 """Tokens that servers add: to each prompt, to each message beside its JSON, and to tools (Anthropic's: up to 346)."""
+_MAX_WAITING = 64
+"""Reports that wait to be learned from: while nobody counts, only the newest matter."""
+_MAX_WAITING_BYTES = 32 * 1024
+"""Bytes of a prompt whose report may wait; a longer one is learned from at once, so that its lines are not kept."""
 _MAX_LINES = 16_384
 """Lines whose bounds are remembered, each by its hash and length."""
 
@@ -56,14 +60,24 @@ class TokenCounter:
         self._ratios: dict[Texture, float] = dict.fromkeys(get_args(Texture), 1.0)
         self._known: OrderedDict[tuple[int, int], tuple[Texture, float]] = OrderedDict()
         self._calibrated = False
+        self._waiting: deque[tuple[Sequence[bytes], bytes | None, int]] = deque(maxlen=_MAX_WAITING)
+        """Reports of answers since the last count."""
 
     def count(self, lines: Sequence[bytes], tools: bytes | None = None) -> int:
         """Return the tokens of a prompt of these messages and tools, ready JSON in OpenAI form, at most."""
+        while self._waiting:
+            self._learn(*self._waiting.popleft())
         predicted = self._predicted(self._bounds(lines, tools))
         return int(predicted * (MARGIN if self._calibrated else 1.0)) + 1
 
     def learn(self, lines: Sequence[bytes], tools: bytes | None, reported: int) -> None:
-        """Take the tokens that a server has ``reported`` for a prompt."""
+        """Take the tokens that a server has ``reported`` for a prompt. It costs nothing until the next count."""
+        self._waiting.append((lines, tools, reported))
+        if sum(map(len, lines)) > _MAX_WAITING_BYTES:
+            while self._waiting:
+                self._learn(*self._waiting.popleft())
+
+    def _learn(self, lines: Sequence[bytes], tools: bytes | None, reported: int) -> None:
         bounds = self._bounds(lines, tools)
         whole = sum(bounds.values())
         if reported <= 0 or whole < _MIN_BOUND or reported > whole * _MAX_RATIO:

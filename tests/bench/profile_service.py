@@ -91,7 +91,7 @@ def _serve(name: str, argv: list[str]) -> None:
 def _short(path: str) -> str:
     for mark in ("site-packages/", "python3.11/", "python3.12/", "python3.13/"):
         path = path.rpartition(mark)[2]
-    return path.removeprefix(f"{ROOT}/")
+    return path.removeprefix(f"{ROOT}/").removeprefix("pentad/")
 
 
 def _package(path: str) -> str:
