@@ -38,6 +38,7 @@ _COMMANDS = {
     "models": ("pentad.cli.models", "run"),
     "instructions": ("pentad.cli.instructions", "run"),
     "graphs": ("pentad.cli.graphs", "run"),
+    "hooks": ("pentad.cli.hooks", "run"),
     "memory": ("pentad.cli.memory", "run"),
     "dlq": ("pentad.cli.dlq", "run"),
 }
@@ -131,6 +132,7 @@ def _add_clients(commands: Any) -> None:
     _add_tool(commands)
     _json(_client(commands, "models", "List the models: which there are, and how each does."))
     _add_runnables(commands)
+    _add_hooks(commands)
     _json(_client(commands, "doctor", "Say what is reachable, and what to do about what is not."))
     _add_memory(commands)
     _add_dlq(commands)
@@ -186,6 +188,14 @@ def _add_runnables(commands: Any) -> None:
         if name == "graphs":
             show.add_argument("--mermaid", action="store_true", help="a flowchart in the language of Mermaid")
         _json(show, again=True)
+
+
+def _add_hooks(commands: Any) -> None:
+    parser = _client(commands, "hooks", "List the hooks: what steps of tasks wait for, and whether a worker has it.")
+    _json(parser)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    remove = _client(actions, "remove", "Remove a hook that no worker has any more.", again=True)
+    remove.add_argument("name", metavar="NAME", help="the hook: one of `pentad hooks`")
 
 
 def _add_tasks(commands: Any) -> None:

@@ -287,6 +287,10 @@ class Inspection:
         """The tools that workers have published: name, description, effect and the schema of their arguments."""
         return [item async for item in self._rest.pages("/v1/tools", None)]
 
+    async def hooks(self) -> list[dict[str, Any]]:
+        """The hooks in force, each with ``seen_at`` and whether a living worker has it. Needs the admin key."""
+        return [item async for item in self._operator.pages("/v1/hooks", None)]
+
     async def dead_letters(self, limit: int | None = PAGE_LIMIT) -> list[dict[str, Any]]:
         """List the dead letters of all tenants, the newest first, without the bodies. Needs the admin key."""
         return [item async for item in self._operator.pages("/v1/dead-letters", limit)]
@@ -376,6 +380,10 @@ class Management:
     async def delete_graph(self, name: str) -> None:
         """Remove a registered graph; running tasks keep it. Raises ``NotFound``, ``Conflict``, ``Refused``."""
         await self._operator.call("DELETE", path_of("graphs", name))
+
+    async def remove_hook(self, name: str) -> None:
+        """Remove a hook that no worker has any more. Raises ``NotFound``, and ``Conflict`` while a worker has it."""
+        await self._operator.call("DELETE", path_of("hooks", name))
 
     async def pause_task(self, task_id: str) -> None:
         """Ask a task to pause; ``task_status: waiting``, reason ``paused``, follows within a second.

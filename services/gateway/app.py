@@ -29,6 +29,7 @@ from pentad.services.gateway.operator.completion_routes import CompletionRoutes
 from pentad.services.gateway.operator.dead_letter_routes import DeadLetterRoutes
 from pentad.services.gateway.operator.dead_letters import Letters
 from pentad.services.gateway.operator.graph_routes import GraphRoutes
+from pentad.services.gateway.operator.hook_routes import HookRoutes
 from pentad.services.gateway.operator.instruction_routes import InstructionRoutes, RunRoutes
 from pentad.services.gateway.operator.model_calls import ModelCallClient
 from pentad.services.gateway.operator.model_routes import ModelRoutes
@@ -90,7 +91,8 @@ _START_QUIETLY_S = 1.0
 ROUTE_GROUPS: tuple[type, ...] = (
     *(MessageRoutes, SessionRoutes, TokenRoutes, TaskRoutes, ForkRoutes, ToolRoutes),
     *(MemoryRoutes, ForgettingRoutes, UpkeepRoutes, KnowledgeRoutes, ErasureRoutes),
-    *(ModelRoutes, CompletionRoutes, InstructionRoutes, GraphRoutes, RunRoutes, DeadLetterRoutes, DocumentRoutes),
+    *(ModelRoutes, CompletionRoutes, InstructionRoutes, GraphRoutes, HookRoutes, RunRoutes),
+    *(DeadLetterRoutes, DocumentRoutes),
 )
 """All groups of routes but health and metrics, which every service has."""
 
@@ -188,6 +190,7 @@ class GatewayService:
             CompletionRoutes(self._calls, models, queries, self._embedder, self._streams.closing, shards),
             InstructionRoutes(instruction_registry(parts)),
             GraphRoutes(graph_registry(parts)),
+            HookRoutes(store),
             RunRoutes(self._book, turns, self._streams.closing, shards),
             DeadLetterRoutes(letters, Redrives(store, letters, queries, settings.session_ttl_s, shards)),
         )

@@ -8,6 +8,7 @@ from pentad.contracts.commands import InboundMessage, ModelCompletion
 from pentad.contracts.comparisons import TaskComparison
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.graphs import GraphSpec
+from pentad.contracts.hooks import HookSpec
 from pentad.contracts.ids import EXTERNAL_ID_RULE, ID_PATTERN, MAX_EXTERNAL_ID
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.memories import (
@@ -54,8 +55,8 @@ def _schemas() -> Json:
     memory = RecalledMemories, OpenedAnchor, MemoryStats, MemoryRebuild, KeptEpisode
     known = KnownNode, KnownEdge, Neighbourhood
     tokens = TokenRequest, AccessToken
-    runnables = Instruction, GraphSpec
-    models = (*tasks, *memory, *known, *tokens, *runnables, ToolSpec, InboundMessage, ModelCompletion, ModelEntry)
+    runnables = Instruction, GraphSpec, ToolSpec, HookSpec
+    models = (*tasks, *memory, *known, *tokens, *runnables, InboundMessage, ModelCompletion, ModelEntry)
     wanted = [(model, "serialization") for model in models]
     _, definitions = models_json_schema(wanted, ref_template=REFS)  # type: ignore[arg-type]
     problem = object_of(type=TEXT, title=TEXT, status={"type": "integer"}, detail=TEXT)

@@ -39,6 +39,7 @@ SHARES: Mapping[Service, Sequence[str]] = {
         keys.MEMORY_REBUILD,
         keys.MEMORY_REBUILD_LATER,
         *_REGISTRIES,
+        keys.HOOKS_PUBLISHED,
         keys.MODEL_HEALTH,
         f"pentad:{{{STREAMS['inbound-dead'].template}}}:*",
         STREAMS["inbound-dead"].template,
