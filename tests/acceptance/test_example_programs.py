@@ -10,6 +10,8 @@ import pytest
 
 from tests.support.processes.up import ROOT
 
+SLOW_START = "not ready yet: "
+"""Beginning of the line that says what a start waits for, on a machine that is busy."""
 OURS = ("PENTAD_", "LLM_", "EMBED_", "REDIS_", "PYTHONPATH")
 SAYS = {
     "run_loop": [
@@ -100,7 +102,8 @@ async def test_an_example_runs_as_it_stands(name: str, tmp_path: Path) -> None:
         timeout=90,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    told = [line for line in done.stderr.splitlines() if not line.startswith(SLOW_START)]
+    assert (done.returncode, told) == (0, [])
     assert done.stdout.splitlines() == SAYS[name]
 
 
