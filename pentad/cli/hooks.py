@@ -4,7 +4,7 @@ import argparse
 import json
 from typing import Any
 
-from pentad.cli.gateway import agent_for, streams
+from pentad.cli.gateway import operator_for, streams
 from pentad.cli.gateway import run as run_async
 from pentad.cli.render import ago, fitted, style_for, table
 from pentad.errors import NotFound
@@ -20,7 +20,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 async def _list(args: argparse.Namespace, settings: Settings) -> int:
     out, _ = streams()
-    async with agent_for(args, settings) as agent:
+    async with operator_for(args, settings) as agent:
         found = await agent.inspection.hooks()
     if args.json:
         out.writelines(json.dumps(each, ensure_ascii=False) + "\n" for each in found)
@@ -39,7 +39,7 @@ def _row(hook: dict[str, Any]) -> tuple[str, ...]:
 
 async def _remove(args: argparse.Namespace, settings: Settings) -> int:
     out, _ = streams()
-    async with agent_for(args, settings) as agent:
+    async with operator_for(args, settings) as agent:
         try:
             await agent.management.remove_hook(args.name)
         except NotFound as error:

@@ -40,9 +40,10 @@ async def test_hooks_are_listed_and_one_without_a_worker_is_removed(store: Store
 
 
 async def test_the_command_line_lists_hooks_and_removes_one(
-    store: Store, redis_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    store: Store, redis_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with running(redis_url, pentad_data_dir=tmp_path) as gateway:
+    monkeypatch.setenv("PENTAD_ADMIN_KEY", "boss")
+    async with running(redis_url, pentad_data_dir=tmp_path, pentad_admin_key="boss") as gateway:
         assert await command(gateway, capsys, "hooks") == (0, "no hooks: docs/hooks.md says how to add one\n", "")
         await HOOKS.publish(store, [GUARD])
         code, out, _ = await command(gateway, capsys, "hooks")
