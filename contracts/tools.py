@@ -22,7 +22,7 @@ class Effect(StrEnum):
 
 
 Approval = Literal["never", "always"]
-"""What a tool says about approvals: no person is asked, or one must allow each call."""
+"""Wish of a tool about approvals: no person is asked, or one must allow each call."""
 ApprovalMode = Literal["never", "unsafe", "all"]
 """Calls that need an approval although their tool does not ask for one: none, unsafe ones, or all."""
 

@@ -8,6 +8,7 @@ from typing import Any
 from pentad.contracts.events import TaskStatusEvent
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.records import StepRecord
+from pentad.contracts.turns import NEEDS_APPROVAL
 from pentad.services.task_runner.answer_writer import complete, tell
 from pentad.services.task_runner.approval_writer import write_decisions
 from pentad.services.task_runner.domain.own_tools import answer_of
@@ -31,7 +32,7 @@ from pentad.services.task_runner.domain.plan import (
 from pentad.services.task_runner.domain.result_in_prompt import KeptResults
 from pentad.services.task_runner.step_writer import Spent, StepWriter
 from pentad.shared import metrics
-from pentad.shared.actors.approvals import NEEDS_APPROVAL, KeptRequest
+from pentad.shared.actors.approvals import KeptRequest
 from pentad.shared.immutable import immutable
 
 PAUSED = "paused"

@@ -7,9 +7,6 @@ from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.envelope import Contract
 from pentad.contracts.ids import rfc3339
 
-NEEDS_APPROVAL = "approval"
-"""Reason for which a task waits that goes on when a person has decided about its calls."""
-
 
 class KeptRequest(Contract):
     """A tool call that a person must allow, as it would be made, and everything that the decision is checked by."""
@@ -53,7 +50,7 @@ def kept_decision(call: str) -> str:
     return f"decided:{call}"
 
 
-def read_index_entry(entry: str) -> tuple[str, str]:
+def parts_of_index_entry(entry: str) -> tuple[str, str]:
     """Return the task and the call of an entry in the index of calls that wait."""
     task, _, call = entry.partition("~")
     return task, call

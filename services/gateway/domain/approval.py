@@ -9,12 +9,9 @@ from pydantic_core import to_json
 from pentad.contracts.approvals import MAX_EDITED, MAX_REASON, digest_of_args
 from pentad.services.gateway.domain.frames import UnreadableError
 from pentad.shared.immutable import immutable
-from pentad.shared.json_schema import OPEN_KEYWORDS, WrongSchema, compile_schema, schema_weight, shortened
 
 _FIELDS = frozenset({"approved", "args", "reason", "args_digest"})
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-_MISTAKES = 3
-"""Mistakes in changed arguments that are told."""
 
 
 @immutable
@@ -54,21 +51,3 @@ def read_decision(body: Mapping[str, Any]) -> AskedDecision:
     if digest is not None and (not isinstance(digest, str) or not _DIGEST.fullmatch(digest)):
         raise UnreadableError("args_digest: the digest of the arguments is expected, as `approval_request` names it")
     return AskedDecision(approved, args, reason or "", digest or "")
-
-
-def check_arguments(args: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
-    """Check changed arguments by their tool's schema. Raises ``UnreadableError`` that says what is wrong."""
-    if schema_weight(parameters, OPEN_KEYWORDS) is None:
-        raise UnreadableError("args: this tool's schema is too large to check by: approve the call as it is, or refuse")
-    try:
-        validator = compile_schema(parameters, "the tool's schema")
-    except WrongSchema as error:
-        raise UnreadableError(f"args: they cannot be checked: {error}") from None
-    mistakes = []
-    for mistake in validator.iter_errors(dict(args)):
-        where = ".".join(str(part) for part in mistake.instance_path)[:100]
-        mistakes.append(shortened(f"{where}: {mistake.message}" if where else mistake.message))
-        if len(mistakes) == _MISTAKES:
-            break
-    if mistakes:
-        raise UnreadableError(f"args: {'; '.join(mistakes)}")

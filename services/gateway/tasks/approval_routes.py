@@ -60,11 +60,11 @@ class ApprovalRoutes:
 
     @operation(
         "POST",
-        "/v1/tasks/{task}/approvals/{tool_call}",
+        "/v1/tasks/{task}/approvals/{tool_call_id}",
         "Allow or refuse a tool call that waits for it. The first decision is the only one: the same again is "
         "answered with it, another is a 409, as one is that comes too late",
         path("task"),
-        path("tool_call"),
+        path("tool_call_id"),
         body=json_body(_DECISION),
         problems=(400, 404, 409, 410, 413, 415, 422),
         _200=gives("the decision that counts", ref("ApprovalDecision")),
@@ -73,7 +73,7 @@ class ApprovalRoutes:
     async def decide(self, request: "Request") -> "Response":
         """Take a decision about a call."""
         task, (tenant, session) = task_of(request), scope_of(request)
-        call: str = request.path_params["tool_call"]
+        call: str = request.path_params["tool_call_id"]
         if not is_identifier(call):
             raise missing("there is no such call")
         asked = await read_asked(request, read_decision)

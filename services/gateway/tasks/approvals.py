@@ -3,6 +3,7 @@
 A decision is committed by one script, and the first is the only one. Nothing but the request in Redis is kept for it.
 """
 
+from collections.abc import Mapping
 from secrets import token_hex
 from typing import Any
 
@@ -13,7 +14,7 @@ from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ApprovalEvent
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.streams import EVENTS, TASK_WAKE
-from pentad.services.gateway.domain.approval import AskedDecision, check_arguments
+from pentad.services.gateway.domain.approval import AskedDecision
 from pentad.services.gateway.domain.frames import UnreadableError
 from pentad.services.gateway.edge.access import Caller
 from pentad.services.gateway.edge.pages import IndexEntry, Page, newest_first
@@ -26,12 +27,13 @@ from pentad.shared.actors.approvals import (
     KeptRequest,
     kept_decision,
     kept_request,
-    read_index_entry,
+    parts_of_index_entry,
     waits_in_index,
 )
 from pentad.shared.actors.mail import ApprovalMail
 from pentad.shared.clipping import clip
 from pentad.shared.errors import DamagedError, OutageError, RefusedWriteError
+from pentad.shared.json_schema import OPEN_KEYWORDS, WrongSchema, compile_schema, schema_weight, shortened
 from pentad.shared.keys import SMALL_EVENT, SessionKeys, TaskKeys, approvals, bell, events_kept
 from pentad.shared.kinds import APPROVAL
 from pentad.shared.settings import Settings
@@ -39,6 +41,8 @@ from pentad.shared.store.store import Argument, Store
 
 _ARGS_LIMIT = 16 * 1024
 """Bytes of changed arguments that an event carries."""
+_MISTAKES = 3
+"""Mistakes in changed arguments that are told."""
 _MOST_PIECES = 20
 """Pieces of the index that are read for one page."""
 
@@ -76,7 +80,7 @@ class Approvals:
             if request is None:
                 return await self._decided_before(keys, call, asked)
             if asked.args is not None:
-                check_arguments(asked.args, request.parameters)
+                _check_arguments(asked.args, request.parameters)
             return await self._commit(keys, call, asked, request, by)
         except UnreadableError as error:
             raise invalid(str(error)) from None
@@ -108,7 +112,7 @@ class Approvals:
 
     async def _waiting(self, tenant: str, entry: str) -> KeptRequest | None:
         """Return a call of the index; None for one that waits no more, or whose task is gone."""
-        task, call = read_index_entry(entry)
+        task, call = parts_of_index_entry(entry)
         keys = self._queries.task_keys(tenant, task)
         return None if keys is None else await self._request(keys, call)
 
@@ -197,6 +201,24 @@ class Approvals:
             case b"none":
                 raise _unknown(keys.task)
         raise _closed(keys.task, call, ended=outcome == b"ended")
+
+
+def _check_arguments(args: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
+    """Check changed arguments by their tool's schema. Raises ``UnreadableError`` that says what is wrong."""
+    if schema_weight(parameters, OPEN_KEYWORDS) is None:
+        raise UnreadableError("args: this tool's schema is too large to check by: approve the call as it is, or refuse")
+    try:
+        validator = compile_schema(parameters, "the tool's schema")
+    except WrongSchema as error:
+        raise UnreadableError(f"args: they cannot be checked: {error}") from None
+    mistakes = []
+    for mistake in validator.iter_errors(dict(args)):
+        where = ".".join(str(part) for part in mistake.instance_path)[:100]
+        mistakes.append(shortened(f"{where}: {mistake.message}" if where else mistake.message))
+        if len(mistakes) == _MISTAKES:
+            break
+    if mistakes:
+        raise UnreadableError(f"args: {'; '.join(mistakes)}")
 
 
 def _shown(args: dict[str, Any]) -> dict[str, Any] | str:

@@ -8,10 +8,10 @@ from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import EndStatus
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.tools import OutcomeKind, ToolOutcome
+from pentad.contracts.turns import NEEDS_APPROVAL
 from pentad.services.task_runner.domain.arrived import Arrived
 from pentad.services.task_runner.domain.targets import asks_person, awaits_decision, ends_last, is_ended, rule_of
 from pentad.services.task_runner.domain.turn import exceeded_by
-from pentad.shared.actors.approvals import NEEDS_APPROVAL
 from pentad.shared.actors.headers import OpenCall, TaskHeader
 from pentad.shared.actors.mail import ApprovalMail, CallRequest, MoveMail, UserMail
 from pentad.shared.immutable import immutable
@@ -98,7 +98,7 @@ class Answered:
 
 @immutable
 class AwaitDecision:
-    """Nothing but persons' decisions about calls is waited for. All mail stays until they have come."""
+    """The task waits for decisions about its calls, and for nothing else. All mail stays until they have come."""
 
 
 @immutable
@@ -245,7 +245,7 @@ def _plan_with_place(task: TaskHeader, arrived: Arrived, now: int, bounds: Bound
 
 
 def _decided(unfinished: Sequence[OpenCall], arrived: Arrived, now: int) -> Decide | None:
-    """What is decided about calls that wait for it; None for nothing new. A decision that was taken in time counts."""
+    """Find what is decided about calls that wait for it; None for nothing new. A decision that came in time counts."""
     waiting = [call for call in unfinished if awaits_decision(call)]
     decisions = tuple([(call, arrived.decisions[call.id]) for call in waiting if call.id in arrived.decisions])
     expired = tuple([call for call in waiting if call.id not in arrived.decisions and call.until <= now])

@@ -57,7 +57,7 @@ def calling(*calls: tuple[str, str]) -> Callable[[ChatRequest], ModelAnswer]:
     return lambda request: answer("", *calls) if said(request) == "go" else answer(f"so: {said(request)}")
 
 
-async def asked_flow(store: Store, folder: Path, *calls: tuple[str, str], **settings: object) -> Flow:
+async def asked_flow(store: Store, folder: Path, *calls: tuple[str, str], **settings: Any) -> Flow:
     """A flow in which the model has made these calls."""
     flow = await Flow(store, folder, calling(*calls), tools=TOOLS, **settings).prepare()
     await flow.say("go")
@@ -87,7 +87,9 @@ async def refused_decision(flow: Flow, asked: AskedDecision, call: str | None = 
 
 async def result(flow: Flow) -> dict[str, Any]:
     """The one result in the transcript, as it is shown: with its metadata."""
-    (found,) = [m for m in map(shown, await flow.store.call("LRANGE", (await flow.task()).log, 0, -1)) if m["role"] == "tool"]
+    (found,) = [
+        m for m in map(shown, await flow.store.call("LRANGE", (await flow.task()).log, 0, -1)) if m["role"] == "tool"
+    ]
     return found
 
 
@@ -135,9 +137,7 @@ async def test_a_refused_call_never_runs_and_the_model_is_told_why(store: Store,
     found = await result(flow)
     assert found["content"] == "error: the person has refused this call: not to her"
     assert found["metadata"] == {"approval": "refused", "approved_by": "ann"}
-    assert [e["error"] for e in await told(store, "tool_result")] == [
-        "the person has refused this call: not to her"
-    ]
+    assert [e["error"] for e in await told(store, "tool_result")] == ["the person has refused this call: not to her"]
 
 
 async def test_the_call_runs_with_the_arguments_that_were_allowed(store: Store, tmp_path: Path) -> None:
@@ -289,9 +289,7 @@ async def test_a_call_about_which_nobody_decides_in_time_is_not_made(store: Stor
     assert (await refused_decision(flow, YES)).status == 409
 
 
-async def test_a_message_meanwhile_decides_nothing_and_is_seen_by_the_next_step(
-    store: Store, tmp_path: Path
-) -> None:
+async def test_a_message_meanwhile_decides_nothing_and_is_seen_by_the_next_step(store: Store, tmp_path: Path) -> None:
     flow = await asked_flow(store, tmp_path, TO_ADA)
     await flow.say("yes")
     await flow.drive()
@@ -354,12 +352,12 @@ async def test_a_question_and_an_approval_of_one_answer_are_both_waited_for(stor
 
 async def test_large_arguments_are_cut_in_events_and_run_whole(store: Store, tmp_path: Path) -> None:
     long = "x" * 20_000
-    flow = await asked_flow(store, tmp_path, ("send_mail", '{"to":"%s"}' % long))
+    flow = await asked_flow(store, tmp_path, ("send_mail", to_json({"to": long}).decode()))
     (asks,) = await told(store, "approval_request")
     assert isinstance(asks["args"], str)
     assert len(asks["args"]) == 16 * 1024
     whole = await Queries(store, flow.records, 1).value("default", (await flow.task()).task, asks["ref"])
-    assert whole == '{"to":"%s"}' % long
+    assert whole == to_json({"to": long}).decode()
     await decide(flow, YES)
     await flow.drive()
     assert ran == [long]
