@@ -79,8 +79,7 @@ def write_decisions(writer: StepWriter, plan: Decide, requests: Mapping[str, Kep
     writer.commit.stamp(writer.keys.header, "updated")
     if not any(awaits_decision(call) for call in calls):
         writer.commit.untimer(writer.keys, "expiry")
-    if requests:
-        _go_on(writer)
+    _go_on(writer, makes_calls=bool(requests))
 
 
 def _make(
@@ -97,12 +96,14 @@ def _make(
     return OpenCall(call.id, call.tool, request.queue, decision=decided)
 
 
-def _go_on(writer: StepWriter) -> None:
-    """The task waits no more, if it did; the step's time limit counts from now on."""
+def _go_on(writer: StepWriter, *, makes_calls: bool) -> None:
+    """The task waits no more, until it finds that others of its calls still do. The time limit of the step counts from
+    the calls that are made now."""
     if writer.task.waits:
-        writer.set_active("approved")
-    writer.commit.stamp(writer.keys.header, "asked_at")
-    writer.commit.timer(writer.keys, "timeout", writer.limits.step_timeout_ms)
+        writer.set_active("decided")
+    if makes_calls:
+        writer.commit.stamp(writer.keys.header, "asked_at")
+        writer.commit.timer(writer.keys, "timeout", writer.limits.step_timeout_ms)
 
 
 def _answer(writer: StepWriter, call: OpenCall, outcome: ToolOutcome, decided: dict[str, str]) -> OpenCall:
