@@ -135,11 +135,7 @@ class TaskView:
                 told = one_line(event.content, columns // 2)
                 self._progress.show(f"running {name}{share}" + (f": {told}," if told else ""), since)
             case ApprovalRequest():
-                self.line(
-                    self._style.yellow(
-                        f"? {call_line(event.tool, event.args, columns)} waits for approval"
-                    )
-                )
+                self.line(self._style.yellow(f"? {call_line(event.tool, event.args, columns)} waits for approval"))
             case ToolResultEvent():
                 call = self._calls.pop(event.tool_call_id, ShownCall(name))
                 self.line(self._style.dim("⚙ " + result_line(call.line, event, columns - 2)))

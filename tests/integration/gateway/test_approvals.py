@@ -62,9 +62,8 @@ async def test_calls_that_wait_are_listed_until_they_are_decided_about(
 ) -> None:
     await asks(speaker)
     (shown,) = (await http.get("/v1/approvals")).json()["items"]
-    assert {name: shown[name] for name in ("task_id", "session_id", "tool_call_id", "tool", "args", "effect")} == {
-        "task_id": TASK, "session_id": "s1", "tool_call_id": CALL, "tool": "send_mail", "args": ARGS, "effect": "unsafe",
-    }  # fmt: skip
+    names = ("task_id", "session_id", "tool_call_id", "tool", "args", "effect")
+    assert [shown[name] for name in names] == [TASK, "s1", CALL, "send_mail", ARGS, "unsafe"]
     assert (shown["args_digest"], shown["reason"]) == (digest_of_args(ARGS), "why")
     await http.post(URL, json={"approved": True})
     assert (await http.get("/v1/approvals")).json() == {"items": [], "next": None}
