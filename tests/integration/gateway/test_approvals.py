@@ -7,6 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from pentad.cli.chat_commands import decide, understood
 from pentad.cli.main import main
 from pentad.client.agent import Agent
 from pentad.client.gateway import Address
@@ -200,6 +201,26 @@ async def test_python_lists_allows_and_refuses(gateway: GatewayService, speaker:
             await agent.management.refuse(TASK, CALL, reason="no")
         with pytest.raises(NotFound):
             await agent.inspection.approval(CALL)
+
+
+async def test_a_line_of_a_chat_decides_about_the_only_call_or_the_named_one(
+    gateway: GatewayService, speaker: Speaker
+) -> None:
+    async with Agent(Address.parse(gateway.address)) as agent:
+        agent.session_id = "s1"
+        with pytest.raises(Refused, match="no call waits"):
+            await decide(agent, understood("/approve"))
+        keys = await asks(speaker)
+        await asks(speaker, "call-0-b")
+        with pytest.raises(Refused, match="several calls wait: name one of call-0-b, call-0-a|call-0-a, call-0-b"):
+            await decide(agent, understood("/refuse"))
+        with pytest.raises(Refused, match="no such call"):
+            await decide(agent, understood("/approve call-0-c"))
+        turn = await decide(agent, understood("/approve call-0-b"))
+        assert turn.task_id == TASK
+        await decide(agent, understood("/refuse too dear"))
+    told = [(d["tool_call_id"], d["approved"], d["reason"]) for d in await decisions(speaker, keys)]
+    assert told == [("call-0-b", True, ""), (CALL, False, "too dear")]
 
 
 async def test_commands_list_allow_and_refuse(
