@@ -3,6 +3,7 @@
 A decision is committed by one script, and the first is the only one. Nothing but the request in Redis is kept for it.
 """
 
+import logging
 from collections.abc import Mapping
 from secrets import token_hex
 from typing import Any
@@ -38,9 +39,11 @@ from pentad.shared.keys import SMALL_EVENT, SessionKeys, TaskKeys, approvals, be
 from pentad.shared.kinds import APPROVAL
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Argument, Store
+from pentad.shared.telemetry import ThrottledLog
 
 _ARGS_LIMIT = 16 * 1024
 """Bytes of changed arguments that an event carries."""
+_say = ThrottledLog(logging.getLogger(__name__))
 _MISTAKES = 3
 """Mistakes in changed arguments that are told."""
 _MOST_PIECES = 20
@@ -111,10 +114,14 @@ class Approvals:
         return Page(items, None)
 
     async def _waiting(self, tenant: str, entry: str) -> KeptRequest | None:
-        """Return a call of the index; None for one that waits no more, or whose task is gone."""
+        """Return a call of the index; None for one that waits no more, whose task is gone, or that cannot be read."""
         task, call = parts_of_index_entry(entry)
         keys = self._queries.task_keys(tenant, task)
-        return None if keys is None else await self._request(keys, call)
+        try:
+            return None if keys is None else await self._request(keys, call)
+        except DamagedError as error:  # the others are shown all the same
+            _say.error("damaged", "%s", error)
+            return None
 
     async def _request(self, keys: TaskKeys, call: str) -> KeptRequest | None:
         raw = await self._store.call("HGET", keys.big, kept_request(call))

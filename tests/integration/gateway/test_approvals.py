@@ -76,8 +76,10 @@ async def test_the_list_has_pages_and_leaves_out_what_is_over(http: httpx2.Async
     await asks(speaker, "call-0-late", 0)
     keys = await asks(speaker, "call-0-gone")
     await speaker.store.call("HDEL", keys.big, kept_request("call-0-gone"))
+    await asks(speaker, "call-0-damaged")
+    await speaker.store.call("HSET", keys.big, kept_request("call-0-damaged"), "{")
     seen, cursor = [], ""
-    for _ in range(4):
+    for _ in range(6):
         page = (await http.get(f"/v1/approvals?limit=2{cursor}")).json()
         seen += [each["tool_call_id"] for each in page["items"]]
         if page["next"] is None:
@@ -212,7 +214,7 @@ async def test_a_line_of_a_chat_decides_about_the_only_call_or_the_named_one(
             await decide(agent, understood("/approve"))
         keys = await asks(speaker)
         await asks(speaker, "call-0-b")
-        with pytest.raises(Refused, match="several calls wait: name one of call-0-b, call-0-a|call-0-a, call-0-b"):
+        with pytest.raises(Refused, match="several calls wait: name one of call-0-"):
             await decide(agent, understood("/refuse"))
         with pytest.raises(Refused, match="no such call"):
             await decide(agent, understood("/approve call-0-c"))

@@ -9,6 +9,7 @@ import pytest
 from pydantic_core import from_json, to_json
 
 from pentad.contracts.approvals import digest_of_args
+from pentad.contracts.instructions import DIRECT_CALL, Instruction, agent_tool
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.services.gateway.domain.approval import AskedDecision
 from pentad.services.gateway.edge.problems import ProblemError
@@ -20,6 +21,7 @@ from pentad.shared.models.ports import ChatRequest, ModelAnswer
 from pentad.shared.plugins.registry import define
 from pentad.shared.store.store import Store
 from tests.integration.handlers.flow import Flow, answer
+from tests.integration.handlers.test_direct_calls import call_of, nobody
 from tests.integration.handlers.test_own_tools import roles, said, told, transcript
 
 ran: list[str] = []
@@ -361,3 +363,35 @@ async def test_large_arguments_are_cut_in_events_and_run_whole(store: Store, tmp
     await decide(flow, YES)
     await flow.drive()
     assert ran == [long]
+
+
+async def test_a_call_outside_a_conversation_waits_as_one_of_a_model_does(store: Store, tmp_path: Path) -> None:
+    flow = await Flow(store, tmp_path, nobody, tools=TOOLS).prepare()
+    await flow.say(call_of("send_mail", to="ada"), instruction=DIRECT_CALL, task_id="new")
+    await flow.drive()
+    assert (await flow.status(), ran) == ("waiting", [])
+    await decide(flow, YES)
+    await flow.drive()
+    assert (await flow.status(), ran) == ("completed", ["ada"])
+
+
+async def test_an_agent_that_another_has_called_asks_for_its_own_calls(store: Store, tmp_path: Path) -> None:
+    helper = Instruction(name="helper", system_prompt="You send mails.", tools=["send_mail"])
+    boss = Instruction(name="boss", system_prompt="You lead.", tools=[agent_tool("helper")])
+
+    def script(request: ChatRequest) -> ModelAnswer:
+        told_last, system = said(request), str(from_json(request.messages[0])["content"])
+        if "You lead." in system:
+            return answer("", ("agent_helper", '{"task":"mail ada"}')) if told_last == "go" else answer("all done")
+        return answer("", TO_ADA) if told_last == "mail ada" else answer("mailed")
+
+    flow = await Flow(store, tmp_path, script, instructions=[helper, boss], tools=TOOLS).prepare()
+    await flow.say("go", instruction="boss")
+    await flow.drive()
+    (asks,) = await waiting(flow)
+    assert asks["session_id"] == "s1"
+    await gateway(flow).decide("default", asks["task_id"], asks["tool_call_id"], YES, "ann")
+    await flow.drive()
+    assert ran == ["ada"]
+    (end,) = [e for e in await told(store, "task_end") if not e.get("parent_task_id")]
+    assert end["status"] == "completed"
