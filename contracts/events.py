@@ -12,6 +12,8 @@ from pentad.contracts.tools import Effect, ToolOutcome
 
 INTERRUPTED: Literal["interrupted"] = "interrupted"
 """Finish reason of an answer that a new message has cut short."""
+EXPIRED: Literal["expired"] = "expired"
+"""Reason of an approval that nobody has given or refused in time."""
 _ARGS = ".args"
 TaskStatus = Literal["pending", "active", "waiting", "stale", "completed", "failed", "cancelled"]
 EndStatus = Literal["completed", "failed", "cancelled"]
@@ -244,8 +246,31 @@ class ApprovalRequest(ClientEvent):
     type: Literal["approval_request"] = "approval_request"
     tool_call_id: str
     tool: str
-    args: dict[str, Any]
+    args: dict[str, Any] | str
+    """Arguments of the call; the beginning of their text when they were cut."""
     effect: Effect
+    args_digest: str | None = None
+    """Digest of the arguments, by which a decision can name what it is about."""
+    reason: str | None = None
+    """Reason why a person is asked."""
+    expires_at: str | None = None
+    """Time after which nobody can decide any more, and the call is not made."""
+    ref: str | None = None
+    """Name under which the whole arguments are kept when ``args`` was cut."""
+
+
+class ApprovalEvent(ClientEvent):
+    """The one decision about a tool call that waited for a person's approval."""
+
+    type: Literal["approval"] = "approval"
+    tool_call_id: str
+    approved: bool
+    by: str | None = None
+    """Who decided: a user's id, or ``key:TENANT`` for the holder of an API key; absent: nobody did in time."""
+    args: dict[str, Any] | str | None = None
+    """Arguments with which the call is made instead, if the person has changed them."""
+    reason: str = ""
+    """Reason that the person gave; `EXPIRED` when nobody decided in time."""
 
 
 class TaskStatusEvent(ClientEvent):
@@ -327,6 +352,7 @@ SessionEvent = Annotated[
     | ToolProgress
     | ToolResultEvent
     | ApprovalRequest
+    | ApprovalEvent
     | TaskStatusEvent
     | NodeStart
     | NodeEnd

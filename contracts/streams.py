@@ -25,6 +25,7 @@ from pentad.contracts.commands import (
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.envelope import Contract
 from pentad.contracts.events import (
+    ApprovalEvent,
     ApprovalRequest,
     Compacted,
     Content,
@@ -298,6 +299,7 @@ EVENTS = Stream(
         ToolProgress,
         ToolResultEvent,
         ApprovalRequest,
+        ApprovalEvent,
         TaskStatusEvent,
         NodeStart,
         NodeEnd,

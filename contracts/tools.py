@@ -21,6 +21,12 @@ class Effect(StrEnum):
     """The call must never run twice: if its outcome is unknown, it is reported as unknown."""
 
 
+Approval = Literal["never", "always"]
+"""Wish of a tool about approvals: no person is asked, or one must allow each call."""
+ApprovalMode = Literal["never", "unsafe", "all"]
+"""Calls that need an approval although their tool does not ask for one: none, unsafe ones, or all."""
+
+
 class ToolSpec(BaseModel):
     """A tool as tool-workers publish it and as the model is told about it."""
 
@@ -36,8 +42,18 @@ class ToolSpec(BaseModel):
     queue: str = Field(default="default", pattern=r"^[a-z0-9-]{1,32}$")
     isolated: bool = False
     """Whether each call has a process of its own."""
+    approval: Approval = "never"
+    """Whether a person must allow each call before it is made."""
     missing_env: list[str] = Field(default_factory=list)
     """Variables that the tool reads and that are not set where its tool-worker runs."""
+
+    def why_approved(self, mode: ApprovalMode) -> str:
+        """Return why a person must allow a call of this tool; '' when nobody is asked."""
+        if self.approval == "always":
+            return "the tool asks for an approval of each call"
+        if mode == "all":
+            return "every tool call needs an approval here"
+        return "unsafe tool calls need an approval here" if mode == "unsafe" and self.effect is Effect.UNSAFE else ""
 
 
 TOOL_SEARCH = "tool_search"

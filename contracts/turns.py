@@ -19,6 +19,8 @@ from pentad.contracts.events import (
 Outcome = Literal["completed", "failed", "cancelled", "waiting", "rejected", "error"]
 ASKED = "question"
 """The reason of a task that waits for the answer to its question."""
+NEEDS_APPROVAL = "approval"
+"""The reason of a task that waits for decisions about its tool calls."""
 _SETTLED = frozenset({"completed", "failed", "cancelled", "waiting"})
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pentad.client.turns import Turn
     from pentad.contracts.commands import ModelCompletion
     from pentad.contracts.events import (
+        ApprovalEvent,
         ApprovalRequest,
         Compacted,
         Content,
@@ -80,6 +81,8 @@ _HOMES = {
     "AgentBuilder": "pentad.client.graph_builder",
     "AgentGraph": "pentad.client.graph_builder",
     "Anchor": "pentad.contracts.records",
+    "ApprovalDecision": "pentad.contracts.approvals",
+    "ApprovalEvent": "pentad.contracts.events",
     "ApprovalRequest": "pentad.contracts.events",
     "Busy": "pentad.errors",
     "ClientError": "pentad.errors",
@@ -153,6 +156,8 @@ __all__ = [
     "AgentBuilder",
     "AgentGraph",
     "Anchor",
+    "ApprovalDecision",
+    "ApprovalEvent",
     "ApprovalRequest",
     "Busy",
     "ClientError",

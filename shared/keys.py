@@ -154,6 +154,12 @@ def task_queue(shard: int, tenant: str) -> str:
     return f"{tag(shard)}:queue:{tenant}"
 
 
+def approvals(shard: int, tenant: str) -> str:
+    """Sorted set of a tenant's tool calls that wait for an approval, ``TASK~CALL`` by the time in ms until which a
+    person can decide. It expires a day after the last of them; tasks that were erased leave theirs until then."""
+    return f"{tag(shard)}:approvals:{tenant}"
+
+
 def attempts(shard: int) -> str:
     """Hash of ``STREAM ENTRY KIND`` to a count, for entries that carry their own work; expires a day after the last."""
     return f"{tag(shard)}:attempts"

@@ -28,6 +28,7 @@ from pentad.contracts.models import (
     ThinkTagsHabit,
     is_model_key_name,
 )
+from pentad.contracts.tools import ApprovalMode
 from pentad.shared.addresses import check_redis_url, read_http_url
 from pentad.shared.errors import SettingsError
 
@@ -213,6 +214,10 @@ class Settings(BaseModel):
     """Deltas within this time are written as one; the first and the last go at once."""
     pentad_calls_per_step: Annotated[int, Field(ge=1, le=1000)] = 128
     """Tool calls of one answer that are made; each further one is answered with an error that says so."""
+    pentad_approve: ApprovalMode = "never"
+    """Tool calls that a person must allow although their tools do not ask for it: `never` any, `unsafe` ones, `all`."""
+    pentad_approval_s: Annotated[float, Field(ge=1, le=10 * 365 * _DAY_S)] = 3600
+    """Seconds within which a person can allow or refuse a tool call; then it is not made, and the model is told so."""
     pentad_compact_share: Annotated[float, Field(ge=0, le=0.95)] = 0.7
     """The share of a model's window beyond which the older part of a conversation is summarised in prompts. 0: never.
     A model whose window is not known is not concerned."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from shlex import quote
 
-from pentad.cli.chat_commands import HELP, Line, cancel_task, move_last, task_lines, task_meant, understood
+from pentad.cli.chat_commands import HELP, Line, cancel_task, decide, move_last, task_lines, task_meant, understood
 from pentad.cli.gateway import run as run_async
 from pentad.cli.gateway import speaker_for, streams
 from pentad.cli.lines import PlainLines
@@ -84,6 +84,8 @@ class PipedChat:
                 raise Refused(line.text)
             elif line.kind == "cancel":
                 await cancel_task(self._agent, line, self._view.labels)
+            elif line.kind in ("approve", "refuse"):
+                return await self._followed(await decide(self._agent, line))
             elif line.kind == "move":
                 return await self._followed(await move_last(self._agent, line, self._view.labels))
             else:

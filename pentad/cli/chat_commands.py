@@ -23,6 +23,8 @@ HELP = (
     "/tasks            the tasks of this conversation, with their numbers",
     "/task NUMBER TEXT say something to this task; /task new TEXT: to a new one",
     "/cancel NUMBER    stop this task",
+    "/approve [CALL]   allow the tool call that waits for it",
+    "/refuse [CALL] [WHY]  refuse it",
     "/move NUMBER|new  give your last message to this task, or to a new one",
     "/quit, exit       leave; Ctrl-D too. What runs goes on",
     "Alt-Enter         a new line of the same message",
@@ -42,9 +44,14 @@ _FORMS = {
     "/task": "/task NUMBER TEXT, or /task new TEXT",
     "/move": "/move NUMBER or /move new",
     "/cancel": "/cancel NUMBER; /tasks lists the numbers",
+    "/approve": "/approve, or /approve CALL",
 } | {name: f"{name} alone" for name in _PLAIN}
 _MOVE = re.compile(r"/move\s+(\d+|new)")
+_CALL = r"(?:\s+(call-[A-Za-z0-9._~@-]{1,123}))?"
+_APPROVE = re.compile(rf"/approve{_CALL}")
+_REFUSE = re.compile(rf"/refuse{_CALL}(?:\s+(\S.*))?", re.DOTALL)
 _TO_TASK = re.compile(r"/task\s+(\d+|new)\s+(\S.*)", re.DOTALL)
+_CALLS_NAMED = 5
 _STATUS_COLUMNS = 9
 _AGE_COLUMNS = 10
 _TURN_LINES = 3
@@ -53,13 +60,15 @@ _TURN_LINES = 3
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line that was typed: ``text`` is the message to send, or why the line cannot be understood."""
+    """One line that was typed: ``text`` is the message to send, why a call is refused, or why the line is none."""
 
-    kind: Literal["say", "cancel", "move", "tasks", "help", "quit", "wrong"]
+    kind: Literal["say", "cancel", "move", "approve", "refuse", "tasks", "help", "quit", "wrong"]
     text: str = ""
     number: str | None = None
     """Number of the task that is cancelled, or that the message is sent or moved to, or ``new``. None: the router
     chooses, or a new task."""
+    call: str | None = None
+    """Tool call that is allowed or refused; None: the only one that waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +101,10 @@ def _read_command(command: str, rest: str, text: str) -> Line:
         return Line("cancel", number=rest)
     if command == "/move" and (move := _MOVE.fullmatch(text)):
         return Line("move", number=None if move[1] == "new" else move[1])
+    if command == "/approve" and (allowed := _APPROVE.fullmatch(text)):
+        return Line("approve", call=allowed[1])
+    if command == "/refuse" and (refused := _REFUSE.fullmatch(text)):
+        return Line("refuse", refused[2] or "", call=refused[1])
     if command in _FORMS:
         return Line("wrong", f"write it as {_FORMS[command]}")
     unknown = one_line(command, _COMMAND_CHARS)
@@ -113,6 +126,22 @@ async def cancel_task(agent: Agent, line: Line, labels: TaskLabels) -> None:
     task_id = task_meant(line, labels)
     assert task_id is not None
     await agent.management.cancel_task(task_id)
+
+
+async def decide(agent: Agent, line: Line) -> Turn:
+    """Allow or refuse the tool call that a line means; the turn that follows. Raises ``Refused`` without such a call,
+    and ``ClientError``.
+    """
+    waiting = [each for each in await agent.inspection.approvals(limit=None) if each.session_id == agent.session_id]
+    meant = [each for each in waiting if line.call in (None, each.tool_call_id)]
+    if not meant:
+        raise Refused("no such call waits for an approval" if line.call else "no call waits for an approval")
+    if len(meant) > 1:
+        raise Refused(
+            f"several calls wait: name one of {', '.join(each.tool_call_id for each in meant[:_CALLS_NAMED])}"
+        )
+    (call,) = meant
+    return await agent.decide(call, approved=line.kind == "approve", reason=line.text or None)
 
 
 async def turns_of_before(inspection: Inspection, session_id: str, style: Style) -> list[str]:

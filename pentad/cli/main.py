@@ -30,6 +30,9 @@ _COMMANDS = {
     "resume": ("pentad.cli.tasks", "run_resume"),
     "complete": ("pentad.cli.tasks", "run_complete"),
     "move": ("pentad.cli.tasks", "run_move"),
+    "approvals": ("pentad.cli.approvals", "run_approvals"),
+    "approve": ("pentad.cli.approvals", "run_approve"),
+    "refuse": ("pentad.cli.approvals", "run_refuse"),
     "doctor": ("pentad.cli.doctor.command", "run"),
     "tools": ("pentad.cli.tools", "run"),
     "tool": ("pentad.cli.tool", "run"),
@@ -128,6 +131,7 @@ def _add_clients(commands: Any) -> None:
     _user(chat, "who speaks")
     _add_send(commands)
     _add_tasks(commands)
+    _add_approvals(commands)
     _json(_client(commands, "tools", "List the tools: what each takes and does, and whether a worker has it."))
     _add_tool(commands)
     _json(_client(commands, "models", "List the models: which there are, and how each does."))
@@ -230,6 +234,18 @@ def _add_tasks(commands: Any) -> None:
     move.add_argument("message", metavar="MESSAGE_ID", help="the message")
     move.add_argument("--to", metavar="TASK", required=True, help="the task that it is for, or new")
     move.add_argument("--task", metavar="ID", required=True, help="the task that has it")
+
+
+def _add_approvals(commands: Any) -> None:
+    listed = _client(commands, "approvals", "List the tool calls that wait for a person's approval.")
+    listed.add_argument("--limit", type=_count, default=_PAGE, help="how many at most; %(default)s when not given")
+    _json(listed, "print each call as a line of JSON")
+    approve = _client(commands, "approve", "Allow a tool call that waits for it: it is made.")
+    approve.add_argument("call", metavar="CALL", type=_name, help="the call: one of `pentad approvals`")
+    approve.add_argument("--edit", metavar="JSON", type=_object, help="other arguments, with which it is made instead")
+    refuse = _client(commands, "refuse", "Refuse a tool call that waits for an approval: it is not made.")
+    refuse.add_argument("call", metavar="CALL", type=_name, help="the call: one of `pentad approvals`")
+    refuse.add_argument("--reason", metavar="R", help="what the model is told")
 
 
 def _add_memory(commands: Any) -> None:

@@ -9,6 +9,7 @@ from pentad.cli.chat_commands import (
     HELP,
     Line,
     cancel_task,
+    decide,
     move_last,
     task_lines,
     task_meant,
@@ -88,6 +89,8 @@ class TypedChat:
                     self._screen.note(self._style.dim(text))
             elif line.kind == "cancel":
                 await self._cancel_task(line)
+            elif line.kind in ("approve", "refuse"):
+                await self._decide(line)
             elif line.kind == "move":
                 await self._move(line)
             elif line.kind == "wrong":
@@ -128,6 +131,19 @@ class TypedChat:
             await cancel_task(self._agent, line, self._view.labels)
         except ClientError as error:
             self._screen.note(self._style.red(str(error)))
+
+    async def _decide(self, line: Line) -> None:
+        """Decide about a call, and follow its task, unless a turn runs: that one goes on being shown."""
+        runs = self._running is not None and self._running.turn.end is None
+        if self._running is not None and not runs:
+            await self._running.settled()
+        try:
+            turn = await decide(self._agent, line)
+        except ClientError as error:
+            self._screen.note(self._style.red(str(error)))
+            return
+        if not runs:
+            self._begin(turn)
 
     async def _move(self, line: Line) -> None:
         """Move the last message beside the turn that runs; without one, follow the turn that the move begins."""

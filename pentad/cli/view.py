@@ -10,6 +10,7 @@ from pentad.cli.waiting_for import Waiting
 from pentad.client.text import Piece, Shown, answer_in, show
 from pentad.contracts.events import (
     INTERRUPTED,
+    ApprovalEvent,
     ApprovalRequest,
     Content,
     MessageEvent,
@@ -70,6 +71,8 @@ class TaskView:
                 self._progress.show("thinking")
             case ToolCallEvent() | ToolProgress() | ToolResultEvent() | ApprovalRequest():
                 self._tool(event)
+            case ApprovalEvent():
+                self._decision(event)
             case TaskStatusEvent() | TaskEnd():
                 self._status(event)
             case Snapshot():
@@ -138,6 +141,10 @@ class TaskView:
                 self.line(self._style.dim("⚙ " + result_line(call.line, event, columns - 2)))
                 first = min((running.since for running in self._calls.values()), default=None)
                 self._progress.show(f"running {len(self._calls)} more" if self._calls else "thinking", first)
+
+    def _decision(self, event: ApprovalEvent) -> None:
+        what = "approved" if event.approved else event.reason if event.by is None else "refused"
+        self.line(self._style.dim(f"{event.tool_call_id} {what}{f' by {harmless(event.by)}' if event.by else ''}"))
 
     def _status(self, event: TaskStatusEvent | TaskEnd) -> None:
         why = [event.reason, event.detail if isinstance(event, TaskEnd) else None]

@@ -19,6 +19,7 @@ from pentad.client.memory import MemoryManager
 from pentad.client.task_changes import INTERVAL_S, Observed, Watching, alone, of_session, of_tenant, with_memory
 from pentad.client.text import said_in
 from pentad.client.turns import About, Turn, identifier, message_of, new_session, run_to_its_end
+from pentad.contracts.approvals import PendingApproval
 from pentad.contracts.commands import NEW_TASK
 from pentad.contracts.events import MessageEvent, SessionEvent, TaskEnd, ToolCallEvent, ToolResultEvent
 from pentad.contracts.records import ShownStatus
@@ -351,6 +352,20 @@ class Agent:
         await moving(message_id, to, task_id)
         feed, tracker = self._feed(session, [], here), TurnTracker(message_id, leaves=task_id)
         return Turn(feed, [tracker], self.inspection, user_id=self.user_id)
+
+    async def decide(self, waiting: PendingApproval, *, approved: bool, reason: str | None = None) -> Turn:
+        """Allow or refuse a tool call that waits for it, and return what its task does then, as a turn.
+
+        Raises ``NotFound``, and ``Conflict`` when it was decided otherwise before or its time is over.
+        """
+        task, call = waiting.task_id, waiting.tool_call_id
+        here = await position(self._address, waiting.session_id)  # before it is decided: what follows is told once
+        if approved:
+            await self.management.approve(task, call, reason=reason, args_digest=waiting.args_digest)
+        else:
+            await self.management.refuse(task, call, reason=reason)
+        feed = self._feed(waiting.session_id, [], here)
+        return Turn(feed, [TurnTracker("", task_id=task)], self.inspection, user_id=self.user_id)
 
     async def running(self, session_id: str | None = None) -> Turn | None:
         """Return the turn that a session is working on, followed from now on; None when it is idle."""

@@ -7,6 +7,7 @@ from urllib.parse import quote
 from pydantic_core import from_json
 
 from pentad.client.gateway import Rest
+from pentad.contracts.approvals import ApprovalDecision, PendingApproval
 from pentad.contracts.comparisons import TaskComparison
 from pentad.contracts.envelope import Contract
 from pentad.contracts.events import PastEffect
@@ -24,7 +25,7 @@ from pentad.contracts.memories import (
 )
 from pentad.contracts.paths import TaskPath
 from pentad.contracts.records import ShownStatus, StepPrompt, Task, TaskStep, UnreadableTask
-from pentad.errors import Refused, WrongGraph
+from pentad.errors import NotFound, Refused, WrongGraph
 from pentad.shared.agent_graphs.given import GivenGraph, WrongSpec, spec_of
 from pentad.shared.agent_graphs.references import KnownNames, reference_problems, unknown_tools
 
@@ -111,6 +112,17 @@ class Inspection:
     async def compare(self, a: str, b: str) -> TaskComparison:
         """Compare two tasks step by step: where they part, what differs, what each cost. Raises ``NotFound``."""
         return TaskComparison.model_validate(await self._rest.call("GET", path_of("tasks", a, "compare", b)))
+
+    async def approvals(self, limit: int | None = PAGE_LIMIT) -> list[PendingApproval]:
+        """Return the tool calls that wait for a decision, the one with the most time left first."""
+        return [PendingApproval.model_validate(item) async for item in self._rest.pages("/v1/approvals", limit)]
+
+    async def approval(self, tool_call_id: str) -> PendingApproval:
+        """Return one call that waits for a decision. Raises ``NotFound`` when none of this id does."""
+        async for item in self._rest.pages("/v1/approvals", None):
+            if item.get("tool_call_id") == tool_call_id:
+                return PendingApproval.model_validate(item)
+        raise NotFound(f"no call {tool_call_id} waits for an approval: it was decided about, or its time is over")
 
     async def value(self, task_id: str, ref: str) -> str:
         """Return the whole value of a ``ref`` of a ``tool_result``, as the model is told it. Raises ``NotFound``."""
@@ -310,6 +322,34 @@ class Management:
     async def cancel_task(self, task_id: str) -> None:
         """Ask a task to stop; its ``task_end`` follows within a second. Raises ``Conflict`` when it has ended."""
         await self._rest.call("POST", path_of("tasks", task_id, "cancel"))
+
+    async def approve(
+        self,
+        task_id: str,
+        tool_call_id: str,
+        *,
+        args: Mapping[str, Any] | None = None,
+        reason: str | None = None,
+        args_digest: str | None = None,
+    ) -> ApprovalDecision:
+        """Allow a tool call that waits for it, and return the decision; said again, it is the same one.
+
+        ``args``: others, with which it is made instead. ``args_digest``: of the arguments that you have seen. Raises
+        ``NotFound``, ``Refused`` for arguments that do not fit the tool, and ``Conflict`` when it was decided otherwise
+        before, when its time is over, or when its arguments are others.
+        """
+        asked = {"args": args, "reason": reason, "args_digest": args_digest}
+        return await self._decide(task_id, tool_call_id, approved=True, **asked)
+
+    async def refuse(self, task_id: str, tool_call_id: str, *, reason: str | None = None) -> ApprovalDecision:
+        """Refuse a tool call that waits for approval; the model is told the reason. Raises as ``approve`` does."""
+        return await self._decide(task_id, tool_call_id, approved=False, reason=reason)
+
+    async def _decide(self, task_id: str, call: str, *, approved: bool, **asked: Any) -> ApprovalDecision:
+        body = {"approved": approved} | {name: value for name, value in asked.items() if value is not None}
+        return ApprovalDecision.model_validate(
+            await self._rest.call("POST", path_of("tasks", task_id, "approvals", call), body=body)
+        )
 
     async def move(self, message_id: str, to: str, task_id: str) -> None:
         """Give a message of the task ``task_id`` to another task of its session; ``to``: its id, or ``new``.

@@ -41,6 +41,8 @@ from pentad.services.gateway.operator.runnables import (
     graph_registry,
     instruction_registry,
 )
+from pentad.services.gateway.tasks.approval_routes import ApprovalRoutes
+from pentad.services.gateway.tasks.approvals import Approvals
 from pentad.services.gateway.tasks.comparisons import Comparisons
 from pentad.services.gateway.tasks.control import Control
 from pentad.services.gateway.tasks.direct_calls import DirectCalls
@@ -89,7 +91,7 @@ _EMBED_S = 30.0
 """Seconds that a client waits for vectors of its own texts at most."""
 _START_QUIETLY_S = 1.0
 ROUTE_GROUPS: tuple[type, ...] = (
-    *(MessageRoutes, SessionRoutes, TokenRoutes, TaskRoutes, ForkRoutes, ToolRoutes),
+    *(MessageRoutes, SessionRoutes, TokenRoutes, TaskRoutes, ApprovalRoutes, ForkRoutes, ToolRoutes),
     *(MemoryRoutes, ForgettingRoutes, UpkeepRoutes, KnowledgeRoutes, ErasureRoutes),
     *(ModelRoutes, CompletionRoutes, InstructionRoutes, GraphRoutes, HookRoutes, RunRoutes),
     *(DeadLetterRoutes, DocumentRoutes),
@@ -141,9 +143,10 @@ class GatewayService:
         actors = Actors(store, f"gateway-{token_hex(6)}", settings.lease_ms)
         control = Control(actors, queries)
         moves = MessageMoves(store, queries, self._cases)
+        approvals = Approvals(store, queries, settings)
         self._access = Access(settings.api_keys, settings.admin_key, settings.pentad_cors_origins)
         self._websockets = WebSockets(
-            self._access, self._streams, Commands(intake=self._intake, control=control, moves=moves), shards
+            self._access, self._streams, Commands(self._intake, control, moves, approvals), shards
         )
         turns = TurnFollower(self._streams, self._intake, queries)
         tasks = TaskList(store, queries, TasksByTime(store, records, shards, settings.session_ttl_s))
@@ -154,6 +157,7 @@ class GatewayService:
             SessionRoutes(queries, self._streams, shards),
             TokenRoutes(self._access),
             TaskRoutes(queries, tasks, control, moves, shards),
+            ApprovalRoutes(approvals),
             ForkRoutes(forks, Comparisons(queries)),
             ToolRoutes(queries, DirectCalls(store, queries, self._intake, turns)),
             *memory_routes,

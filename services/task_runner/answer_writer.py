@@ -132,6 +132,7 @@ def rules_of(asked: Asked, writer: StepWriter, max_calls: int) -> Rules:
         depth=writer.task.depth,
         steps=writer.turn.steps,
         max_calls=max_calls,
+        approve=writer.limits.approve,
     )
 
 
@@ -360,7 +361,7 @@ def _call(writer: StepWriter, following: CallTools) -> None:
         _say(writer, following.question)
         writer.commit.set(writer.keys.header, status="waiting", reason=ASKED)
         writer.wait_for_person(ASKED)
-    elif following.completes:
+    elif following.completes or following.asks_leave:
         writer.commit.rewake()
 
 

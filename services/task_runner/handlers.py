@@ -9,6 +9,7 @@ from pentad.contracts.streams import DEAD, TASK_WAKE
 from pentad.services.task_runner.domain.plan import (
     AskModel,
     CallAgain,
+    Decide,
     End,
     Finish,
     GiveAway,
@@ -151,6 +152,9 @@ class RunnerHandler(WakeUps[TaskKeys]):
 
     async def _materials(self, step: Step, decided: Plan) -> Materials:
         """Read what this plan is written from."""
+        if isinstance(decided, Decide):
+            allowed = [call.id for call, decision in decided.decisions if decision.approved]
+            return Materials(requests=await self._steps.requests(step, allowed))
         if not isinstance(decided, End | Finish | Pause):
             return Materials()
         results = await self._results(step)

@@ -8,10 +8,14 @@ from typing import Any
 from pentad.contracts.events import TaskStatusEvent
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.records import StepRecord
+from pentad.contracts.turns import NEEDS_APPROVAL
 from pentad.services.task_runner.answer_writer import complete, tell
+from pentad.services.task_runner.approval_writer import write_decisions
 from pentad.services.task_runner.domain.own_tools import answer_of
 from pentad.services.task_runner.domain.plan import (
     Answered,
+    AwaitDecision,
+    Decide,
     End,
     Enqueue,
     Finish,
@@ -28,6 +32,7 @@ from pentad.services.task_runner.domain.plan import (
 from pentad.services.task_runner.domain.result_in_prompt import KeptResults
 from pentad.services.task_runner.step_writer import Spent, StepWriter
 from pentad.shared import metrics
+from pentad.shared.actors.approvals import KeptRequest
 from pentad.shared.immutable import immutable
 
 PAUSED = "paused"
@@ -45,6 +50,8 @@ class Materials:
     """The results that have come, by their calls."""
     last_record: StepRecord | None = None
     """Record of the task's last step; read for `Finish` alone."""
+    requests: Mapping[str, KeptRequest] = field(default_factory=dict)
+    """Calls that persons have allowed, as they are made; read for `Decide` alone."""
 
 
 def _idle(writer: StepWriter, plan: Idle, _: Materials) -> None:
@@ -147,6 +154,20 @@ def _answered(writer: StepWriter, _: Answered, __: Materials) -> None:
     writer.set_active("tools are still under way")
 
 
+def _await_decision(writer: StepWriter, _: AwaitDecision, __: Materials) -> None:
+    """Wait for persons' decisions. Results and messages stay where they are until the calls have been made."""
+    writer.postpone()
+    writer.commit.set(writer.keys.header, status="waiting", reason=NEEDS_APPROVAL)
+    writer.commit.stamp(writer.keys.header, "updated")
+    writer.wait_for_person(NEEDS_APPROVAL)
+
+
+def _decide(writer: StepWriter, plan: Decide, materials: Materials) -> None:
+    """Make the calls that are allowed, and answer the others."""
+    writer.postpone()
+    write_decisions(writer, plan, materials.requests)
+
+
 def _stale(writer: StepWriter, _: Stale, __: Materials) -> None:
     """Ask the person whether the task is still wanted. All stays as it is; a message goes on with it."""
     task = writer.task
@@ -154,7 +175,8 @@ def _stale(writer: StepWriter, _: Stale, __: Materials) -> None:
     writer.commit.set(writer.keys.header, status="stale", reason=task.reason if task.waits else "")
     writer.commit.tallies.count(metrics.tasks.labels("stale"))
     ends = f"; else it ends at {rfc3339(task.waiting_at + writer.limits.wait_ttl_ms)}" if task.waits else ""
-    how = "resume it" if task.paused else "send it a message"
+    decides = task.reason == NEEDS_APPROVAL
+    how = "resume it" if task.paused else "decide about its calls" if decides else "send it a message"
     text = f"nothing has happened since {rfc3339(task.updated)}: is this still wanted? To go on, {how}{ends}"
     writer.emit(TaskStatusEvent, status="stale", reason=text)
 
@@ -178,6 +200,8 @@ def _start(writer: StepWriter, _: Start, __: Materials) -> None:
 WRITES: Mapping[type[Plan], Callable[[StepWriter, Any, Materials], None]] = MappingProxyType(
     {
         Answered: _answered,
+        AwaitDecision: _await_decision,
+        Decide: _decide,
         End: _end,
         Enqueue: _enqueue,
         Finish: _finish,

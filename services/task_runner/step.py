@@ -1,6 +1,6 @@
 """Holds what one handling of a task works on, and makes its writer and commit."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from pentad.contracts.events import EndStatus
 from pentad.contracts.records import StepRecord
@@ -10,6 +10,7 @@ from pentad.services.task_runner.domain.result_in_prompt import KeptResult, Kept
 from pentad.services.task_runner.prompt import KnownTranscript
 from pentad.services.task_runner.step_writer import Limits, StepWriter
 from pentad.shared.actors.actors import Actors, Taken
+from pentad.shared.actors.approvals import KeptRequest, kept_request
 from pentad.shared.actors.commit import Commit, Outcome
 from pentad.shared.actors.headers import TaskHeader, task_header
 from pentad.shared.errors import DamagedError
@@ -50,6 +51,8 @@ class Steps:
             tasks_per_tenant=settings.pentad_tasks_per_tenant,
             shares_memory=settings.pentad_memory_scope == "tenant",
             result_bytes=settings.pentad_result_bytes,
+            approve=settings.pentad_approve,
+            approval_ms=round(settings.pentad_approval_s * 1000),
         )
         self.bounds = Bounds(
             settings.pentad_step_limit, self.limits.step_timeout_ms, self.limits.wait_ttl_ms, self.limits.stale_ms
@@ -90,6 +93,17 @@ class Steps:
             return StepRecord.model_validate_json(raw or b"")
         except ValueError as error:
             raise DamagedError(f"the last step of task {step.keys.task} cannot be read: {error}") from None
+
+    async def requests(self, step: Step, calls: Sequence[str]) -> Mapping[str, KeptRequest]:
+        """Read the calls that have waited for a person, as they would be made. Raises ``DamagedError``."""
+        if not calls:
+            return {}
+        names = map(kept_request, calls)
+        raw = await guarded("requests", self.actors.store.call, "HMGET", step.keys.big, *names)
+        try:
+            return {call: KeptRequest.model_validate_json(kept or b"") for call, kept in zip(calls, raw, strict=True)}
+        except ValueError as error:
+            raise DamagedError(f"a call of task {step.keys.task} that waits cannot be read: {error}") from None
 
     async def results(self, step: Step) -> KeptResults:
         """The results that have come, whole and as prompts show them, by their calls.

@@ -23,7 +23,7 @@ from pentad.contracts.ids import child_task_id, rfc3339
 from pentad.contracts.instructions import DIRECT_CALL
 from pentad.contracts.records import TranscriptMeta
 from pentad.contracts.streams import HOOKS
-from pentad.contracts.tools import RECALLING_TOOLS, OutcomeKind, ToolOutcome, ToolSpec
+from pentad.contracts.tools import RECALLING_TOOLS, ApprovalMode, OutcomeKind, ToolOutcome, ToolSpec
 from pentad.contracts.turns import ASKED
 from pentad.services.task_runner.domain.arrived import Arrived
 from pentad.services.task_runner.domain.message_move import MOVED
@@ -31,12 +31,13 @@ from pentad.services.task_runner.domain.own_tools import ANSWERED, COMPLETED, GO
 from pentad.services.task_runner.domain.plan import Closed, EndMode, Timer
 from pentad.services.task_runner.domain.result_in_prompt import KeptResult, KeptResults
 from pentad.services.task_runner.domain.strategy import EndedCall
-from pentad.services.task_runner.domain.targets import asks_person, starts_task, stays_open
+from pentad.services.task_runner.domain.targets import asks_person, awaits_decision, starts_task, stays_open
 from pentad.services.task_runner.domain.tool_search import remembered
 from pentad.services.task_runner.domain.turn import current_turn, remaining
 from pentad.services.task_runner.prompt import PINNED, tool_result, user
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Taken
+from pentad.shared.actors.approvals import kept_request, waits_in_index
 from pentad.shared.actors.commit import Commit, CommitEvents
 from pentad.shared.actors.headers import OpenCall, TaskHeader
 from pentad.shared.actors.mail import ChildOutcome, ResultMail, SessionMessage, UserMail
@@ -44,7 +45,7 @@ from pentad.shared.actors.session_header import fields_of_task, recent_field
 from pentad.shared.actors.transcript import NODE, entry, message_of
 from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
-from pentad.shared.keys import TURNS_KEPT, SessionKeys, TaskKeys
+from pentad.shared.keys import TURNS_KEPT, SessionKeys, TaskKeys, approvals
 from pentad.shared.kinds import RESULT, ControlKind, TimerKind
 from pentad.shared.models.ports import Usage
 
@@ -52,6 +53,8 @@ log = logging.getLogger(__name__)
 
 _REMEMBER_MS = 1_000
 """Milliseconds after its end at which a task is remembered. It is found within two seconds."""
+EDITED = "approved_args"
+"""Name in a result's metadata of the arguments with which a person has let the call be made."""
 _DETAIL = 2_000
 """Characters of a failure's words that an end tells."""
 _REPORT_LIMIT = 256 * 1024
@@ -75,6 +78,10 @@ class Limits:
     """Whether messages without a user are remembered for the whole tenant, not for their session alone."""
     result_bytes: int
     """Bytes of one tool result that prompts hold."""
+    approve: ApprovalMode
+    """Calls that a person must allow although their tools do not ask for it."""
+    approval_ms: int
+    """How long a person has to decide about a call."""
 
     @property
     def stale_while_calling(self) -> bool:
@@ -223,7 +230,7 @@ class StepWriter:
                     self._append_result(call, outcome.for_model, ok=outcome.ok, duration_ms=outcome.duration_ms)
         self._append_messages(self.arrived.ended, self.arrived.ended_number, shared=shared)
         self._append_messages(self.arrived.users, self.arrived.user_number, shared=shared)
-        self.commit.unmail(self.arrived.result_numbers)
+        self.commit.unmail(self.arrived.result_numbers + self.arrived.decision_numbers)
 
     def _end_with_result(self, call: OpenCall, result: ResultMail, kept: KeptResult) -> None:
         """The result of a call has come. That of a task's branch is no message: the run of the graph has it."""
@@ -276,7 +283,12 @@ class StepWriter:
 
     def _append_result(self, call: OpenCall, text: str, *, ok: bool, duration_ms: int | None) -> None:
         origin = "recalled" if call.tool in RECALLING_TOOLS else None
-        self.append(tool_result(call.id, text), origin=origin, failed=None if ok else True, duration_ms=duration_ms)
+        meta: dict[str, Any] = {"origin": origin, "failed": None if ok else True, "duration_ms": duration_ms}
+        if call.decision:
+            meta["metadata"] = dict(call.decision)
+            if (edited := call.decision.get(EDITED)) is not None:
+                text = f"(A person has changed the arguments of this call to {edited})\n{text}"
+        self.append(tool_result(call.id, text), **meta)
 
     def _close_calls(self, closed: Sequence[Closed]) -> Mapping[str, ToolOutcome]:
         """Give up open calls, unless a result has just come: whoever runs them finds them closed. Return their
@@ -289,9 +301,18 @@ class StepWriter:
             outcome = outcomes[each.call.id] = replace(each.outcome, duration_ms=self._since_asked(each.call))
             if starts_task(each.call):
                 self._tell_child(each.call, "cancel")
+            if awaits_decision(each.call):
+                self.forget_request(each.call.id)
+                self.commit.untimer(self.keys, "expiry")
             if each.call.target != "branch":
                 self.emit_result(each.call.id, each.call.tool, outcome)
         return outcomes
+
+    def forget_request(self, call: str) -> None:
+        """A call waits for no decision any more."""
+        index = approvals(self.keys.shard, self.keys.tenant)
+        self.commit.leave(index, waits_in_index(self.keys.task, call))
+        self.commit.unset(self.keys.big, kept_request(call))
 
     def _since_asked(self, call: OpenCall) -> int:
         """How long a call was open that is given up, in ms: nobody else knows how long it ran."""

@@ -8,21 +8,18 @@ from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.events import ToolCallEvent, ToolProgress, args_ref
 from pentad.contracts.graphs import Runnable
 from pentad.contracts.ids import rfc3339, tool_call_id
-from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.tools import ToolOutcome, ToolSpec
+from pentad.services.task_runner.approval_writer import ARGS_LIMIT, ask_leave, queue_call
 from pentad.services.task_runner.domain.after_answer import PlannedCall
 from pentad.services.task_runner.domain.tool_search import search_result
 from pentad.services.task_runner.step_writer import StepWriter
-from pentad.shared.actors.headers import Target
+from pentad.shared.actors.headers import OpenCall, Target
 from pentad.shared.actors.mail import ResultMail
 from pentad.shared.clipping import clip
 from pentad.shared.events.ephemeral import EphemeralEvents
 from pentad.shared.kinds import RESULT
 from pentad.shared.random_hex import random_hex
 from pentad.shared.telemetry import ThrottledLog
-
-ARGS_LIMIT = 16 * 1024
-"""Bytes of a call's arguments that an event carries; the rest is kept by reference."""
 
 
 class RequestedCall(NamedTuple):
@@ -39,12 +36,13 @@ class RequestedCall(NamedTuple):
     """Instruction or graph that the call starts a task of."""
     said: str = ""
     """Task of that agent."""
+    until: int = 0
+    """Time in ms until which a person can allow the call; 0 where none is asked."""
 
     @property
-    def kept(self) -> list[str]:
+    def kept(self) -> list[Any]:
         """The call as the task's header keeps it, for ``OpenCall``."""
-        kept = [self.id, self.tool, self.queue]
-        return kept if self.target == "worker" else [*kept, self.target]
+        return OpenCall(self.id, self.tool, self.queue, self.target, self.until).kept
 
 
 def request_calls(writer: StepWriter, planned: Sequence[PlannedCall], step: int) -> list[RequestedCall]:
@@ -57,8 +55,11 @@ def request_calls(writer: StepWriter, planned: Sequence[PlannedCall], step: int)
         if each.spec is None or each.args is None or each.problem or each.found is not None:
             _answer_at_once(writer, call, each)
         elif each.target == "worker":
-            _queue(writer, call, each.spec, each.args, step)
+            queue_call(writer, _command(writer, call, each.spec, each.args, step), each.spec.queue)
             requested = requested._replace(queue=each.spec.queue)
+        elif each.target == "approval":
+            until = ask_leave(writer, _command(writer, call, each.spec, each.args, step), each.spec, each.said)
+            requested = requested._replace(until=until)
         calls.append(requested)
     return calls
 
@@ -81,8 +82,8 @@ def _answer_at_once(writer: StepWriter, call: str, planned: PlannedCall) -> None
     writer.commit.post(writer.keys, RESULT, ResultMail.of(call, outcome).to_json())
 
 
-def _queue(writer: StepWriter, call: str, spec: ToolSpec, args: dict[str, Any], step: int) -> None:
-    command = ToolCallCommand(
+def _command(writer: StepWriter, call: str, spec: ToolSpec, args: dict[str, Any], step: int) -> ToolCallCommand:
+    return ToolCallCommand(
         **writer.envelope(),
         tool_call_id=call,
         step=step,
@@ -94,8 +95,6 @@ def _queue(writer: StepWriter, call: str, spec: ToolSpec, args: dict[str, Any], 
         metadata=dict(writer.turn.metadata) or None,
         as_of=writer.task.as_of or None,
     )
-    writer.commit.set(writer.keys.calls, **{call: "open 0"})
-    writer.commit.queue(TOOL_CALLS, TOOL_CALLS.key(writer.keys.shard, queue=spec.queue), command)
 
 
 _throttled = ThrottledLog(logging.getLogger(__name__))

@@ -140,7 +140,8 @@ class Commit:
         self._checks += ("expect", self._k(header), status)
 
     def expect_no_new_result(self) -> None:
-        """Refuse the whole as ``overtaken`` when a tool's result has come that this step has not seen."""
+        """Refuse the whole as ``overtaken`` when a tool's result, or a decision about a call, has come that this
+        step has not seen."""
         self._checks += ("no-new-result",)
 
     def expect_no_new_message(self) -> None:
@@ -308,6 +309,14 @@ class Commit:
     def expire(self, key: str, seconds: int) -> None:
         """Give a key its time to live."""
         self.operations += ("expire", self._k(key), seconds)
+
+    def enter(self, index: str, until_ms: int, member: str) -> None:
+        """Enter a call that waits until this time of the server's clock into the index of such calls."""
+        self.operations += ("enter", self._k(index, "z"), until_ms, member)
+
+    def leave(self, index: str, member: str) -> None:
+        """Remove a call from the index: it waits no more."""
+        self.operations += ("leave", self._k(index, "z"), member)
 
     def rewake(self) -> None:
         """Wake this actor again although nothing newer than what was read has come."""

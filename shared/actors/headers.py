@@ -47,9 +47,10 @@ class Lease:
     """The server's clock when it was taken, in ms."""
 
 
-Target = Literal["worker", "person", "runner", "task", "branch"]
+Target = Literal["worker", "person", "runner", "task", "branch", "approval"]
 """Who ends a call: a tool-worker, with a result; the person, with an answer; the task-runner itself; a task that a
-model has called; a task that a node of a graph has started, a branch."""
+model has called; a task that a node of a graph has started, a branch. ``approval``: a person must first allow the call,
+which then is a tool-worker's."""
 
 
 @immutable
@@ -61,6 +62,20 @@ class OpenCall:
     queue: str
     """Queue of the tool-workers that run the call; '' where none does."""
     target: Target = "worker"
+    until: int = 0
+    """Time in ms until which a person can allow the call; 0 where none is asked."""
+    decision: Mapping[str, str] | None = field(default=None, hash=False)
+    """Decision of a person about the call, as its result's metadata says it; None where none was asked."""
+
+    @property
+    def kept(self) -> list[Any]:
+        """The call as the task's header keeps it, without what it does not have."""
+        kept: list[Any] = [self.id, self.tool, self.queue]
+        if self.decision:
+            return [*kept, self.target, self.until, dict(self.decision)]
+        if self.until:
+            return [*kept, self.target, self.until]
+        return kept if self.target == "worker" else [*kept, self.target]
 
 
 @immutable

@@ -81,6 +81,18 @@ class MoveMail(Contract):
     """Number of the message among the task's mail when the move was asked for; 0 when it was in the transcript."""
 
 
+class ApprovalMail(Contract):
+    """A person's decision about a tool call that waits for one (mail kind ``approval``)."""
+
+    tool_call_id: str
+    approved: bool
+    by: str
+    """Who decided."""
+    reason: str = ""
+    args: dict[str, Any] | None = None
+    """Arguments with which the call is made instead, if the person has changed them."""
+
+
 class CallRequest(Contract):
     """A tool call that somebody else than the model asks for."""
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from types import FunctionType
 from typing import Any, ClassVar, TypeVar, overload
 
-from pentad.contracts.tools import TIMEOUT_S, Effect
+from pentad.contracts.tools import TIMEOUT_S, Approval, Effect
 from pentad.shared.plugins.definition import ToolDefinition, ToolObject
 from pentad.shared.plugins.errors import PluginError, SetupFailed
 from pentad.shared.plugins.registry import EffectName, define, register
@@ -89,6 +89,7 @@ def action(
     isolated: bool = False,
     env: Sequence[str] = (),
     parameters: Mapping[str, Any] | None = None,
+    approval: Approval = "never",
 ) -> Callable[[F], F]: ...
 
 
@@ -100,6 +101,7 @@ def action(
     isolated: bool = False,
     env: Sequence[str] = (),
     parameters: Mapping[str, Any] | None = None,
+    approval: Approval = "never",
 ) -> Any:
     """Make a method of a ``pentad.ExpandableTool`` one of its tools.
 
@@ -109,7 +111,7 @@ def action(
     if name is not None and not isinstance(name, str):
         return _marked(name, {})
     options: dict[str, Any] = {"effect": effect, "timeout": timeout, "queue": queue, "isolated": isolated}
-    options |= {"env": env, "parameters": parameters} | ({} if name is None else {"name": name})
+    options |= {"env": env, "parameters": parameters, "approval": approval} | ({} if name is None else {"name": name})
     return lambda function: _marked(function, options)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar, overload
 
 from pydantic import ValidationError
 
-from pentad.contracts.tools import RESERVED_NAMES, TIMEOUT_S, Effect, ToolSpec
+from pentad.contracts.tools import RESERVED_NAMES, TIMEOUT_S, Approval, Effect, ToolSpec
 from pentad.shared.plugins.definition import ToolDefinition, ToolObject
 from pentad.shared.plugins.docstrings import parse_docstring
 from pentad.shared.plugins.errors import PluginError
@@ -23,6 +23,7 @@ _RULES = {
     "timeout": "must be a number of seconds greater than 0",
     "queue": "must be 1 to 32 of lower case letters, digits and '-'",
     "isolated": "must be True or False",
+    "approval": "must be 'never' or 'always'",
 }
 _DEFINITION = "__pentad_tool__"
 """Attribute of a decorated function: its definition."""
@@ -42,6 +43,7 @@ def tool(
     isolated: bool = False,
     env: Sequence[str] = (),
     parameters: Mapping[str, Any] | None = None,
+    approval: Approval = "never",
 ) -> Callable[[F], F]: ...
 
 
@@ -53,6 +55,7 @@ def tool(
     isolated: bool = False,
     env: Sequence[str] = (),
     parameters: Mapping[str, Any] | None = None,
+    approval: Approval = "never",
 ) -> Any:
     """Makes a function a tool that models can call; the function itself stays as it is.
 
@@ -60,13 +63,14 @@ def tool(
     or ``unsafe`` (never run twice). ``timeout`` is in seconds from the start of a call. ``queue`` names the
     tool-workers that run it. ``isolated`` gives each call a process of its own. ``env`` names variables of the
     tool-worker's environment that it reads when it is called. ``parameters`` is a JSON schema of the arguments, in
-    place of the one that is made of the signature: the function gets them by their names, as JSON values. Also without
-    parentheses. Raises ``PluginError`` when the function cannot be a tool.
+    place of the one that is made of the signature: the function gets them by their names, as JSON values. With
+    ``approval="always"`` each call waits until a person allows it. Also without parentheses. Raises ``PluginError``
+    when the function cannot be a tool.
     """
     if name is not None and not isinstance(name, str):
         return _decorated(name, define(name))
     options: dict[str, Any] = {"effect": effect, "timeout": timeout, "queue": queue, "isolated": isolated}
-    options |= {"name": name, "env": env, "parameters": parameters}
+    options |= {"name": name, "env": env, "parameters": parameters, "approval": approval}
     return lambda function: _decorated(function, define(function, **options))
 
 
@@ -85,6 +89,7 @@ def define(
     isolated: bool = False,
     env: Sequence[str] = (),
     parameters: Mapping[str, Any] | None = None,
+    approval: Approval = "never",
     belongs_to: ToolObject | None = None,
 ) -> ToolDefinition:
     """Return the definition of a function as a tool, without registering it. Raises ``PluginError``.
@@ -94,6 +99,7 @@ def define(
     _check_function(function, is_method=belongs_to is not None)
     name = function.__name__ if name is None else name
     options = {"name": name, "effect": effect, "timeout": timeout, "queue": queue, "isolated": isolated}
+    options["approval"] = approval
     variables = _variables(name, env)
     _spec(options)  # a wrong option is told before a wrong signature
     doc = parse_docstring(function.__doc__)

@@ -25,6 +25,7 @@ from pentad.contracts.instructions import placeholders_in, state_paths_in
 from pentad.contracts.plain_json import MOST_VALUES, read_json, values_in
 from pentad.contracts.quotes import quotes_in
 from pentad.services.gateway.domain.additions import read_edge, read_node
+from pentad.services.gateway.domain.approval import read_decision
 from pentad.services.gateway.domain.completion import read_completion
 from pentad.services.gateway.domain.episode import read_episode
 from pentad.services.gateway.domain.expansion import read_expansion
@@ -188,12 +189,13 @@ ASKED: tuple[Callable[[Mapping[str, Any]], object], ...] = (
     lambda body: read_run(body, "poet"),
     lambda body: read_call(body, "echo"),
     read_completion,
+    read_decision,
 )
 _NAMES = (
     *("content", "input", "text", "user_id", "at", "anchor", "anchors", "window", "metadata", "budget", "deadline"),
     *("args", "call_id", "messages", "tools", "timeout", "wait", "temperature"),
     *("kind", "source", "target", "type", "message_id", "to", "task_id", "cursor", "true_from", "weight", "sessions"),
-    *("session_id", "may", "ttl_s"),
+    *("session_id", "may", "ttl_s", "approved", "reason", "args_digest"),
 )
 ELSEWHERE = {
     "pentad.contracts.ids.shard_in": "it looks at the beginning of an id of ours",

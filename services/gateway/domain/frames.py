@@ -12,8 +12,7 @@ from pentad.shared.errors import PentadError
 from pentad.shared.kinds import ControlKind
 
 _CONTROLS: tuple[ControlKind, ...] = get_args(ControlKind)
-_COMMANDS = frozenset({"message", "ping", "move", *_CONTROLS})
-_UNAVAILABLE_COMMANDS = frozenset({"approve"})
+_COMMANDS = frozenset({"message", "ping", "move", "approve", *_CONTROLS})
 _RUN_FIELDS = frozenset(
     {"input", "session_id", "user_id", "message_id", "metadata", "deadline", "budget", "output_schema", "state"}
 )
@@ -90,8 +89,6 @@ def complaints(error: ValidationError) -> list[str]:
 def command_of(frame: Mapping[str, Any]) -> str:
     """Return the type of a client's frame. Raises ``UnreadableError`` for a type that this version does not support."""
     kind = frame.get("type")
-    if not isinstance(kind, str) or kind not in _COMMANDS | _UNAVAILABLE_COMMANDS:
+    if not isinstance(kind, str) or kind not in _COMMANDS:
         raise UnreadableError(f"type must be one of {', '.join(sorted(_COMMANDS))}")
-    if kind in _UNAVAILABLE_COMMANDS:
-        raise UnreadableError(f"{kind!r} is not available in this version")
     return kind

@@ -24,7 +24,7 @@ class TokenRoutes:
         "/v1/tokens",
         "A token for a web page: opens one session for WebSocket, server-sent events and REST, for `ttl_s` seconds. "
         "`read`: its events, messages, tasks, transcripts and values; `send`: messages, and cancel, pause, resume "
-        "and move; `approve`: recorded, and so far nothing waits for it",
+        "and move; `approve`: the tool calls of the session that wait for a decision, and the decision",
         body=json_body(ref("TokenRequest")),
         problems=(400, 413, 415, 422),
         _200=gives("", ref("AccessToken")),

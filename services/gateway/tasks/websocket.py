@@ -11,12 +11,14 @@ from urllib.parse import parse_qs
 
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.ids import is_external_id, is_identifier
+from pentad.services.gateway.domain.approval import read_decision
 from pentad.services.gateway.domain.frames import UnreadableError, command_of, control_of, read_message, read_object
 from pentad.services.gateway.domain.move import read_move
 from pentad.services.gateway.edge.access import Access, Caller, chosen_protocol
 from pentad.services.gateway.edge.client_events import as_text, error_event
 from pentad.services.gateway.edge.http import session_keys
 from pentad.services.gateway.edge.problems import ProblemError
+from pentad.services.gateway.tasks.approvals import Approvals, decider
 from pentad.services.gateway.tasks.control import Control
 from pentad.services.gateway.tasks.message_intake import MessageIntake, new_message_id, new_session_id
 from pentad.services.gateway.tasks.message_moves import MessageMoves
@@ -39,6 +41,7 @@ class Commands:
     intake: MessageIntake
     control: Control
     moves: MessageMoves
+    approvals: Approvals
 
 
 class WebSockets:
@@ -162,6 +165,9 @@ class WebSocketSession:
     async def _execute(self, command: str, body: dict[str, Any]) -> str | None:
         if command == "ping":
             return '{"type":"pong"}'
+        if command == "approve":
+            await self._decide(body)
+            return None
         self._caller.check("send")
         if (control := control_of(command)) is not None:
             task = body.get("task_id")
@@ -185,6 +191,17 @@ class WebSocketSession:
         except ProblemError as problem:
             problem.message_id = message.message_id
             raise
+
+    async def _decide(self, body: dict[str, Any]) -> None:
+        """Take a decision about a call; the session's ``approval`` event tells it to all of its clients."""
+        self._caller.check("approve")
+        named = [body.get(name) for name in ("task_id", "tool_call_id")]
+        if not all(isinstance(name, str) and is_identifier(name) for name in named):
+            raise UnreadableError("task_id, tool_call_id: the ids of a task and of its call are expected")
+        task, call = map(str, named)
+        asked = read_decision({k: value for k, value in body.items() if k not in ("type", "task_id", "tool_call_id")})
+        by, keys = decider(self._caller), self._keys
+        await self._commands.approvals.decide(keys.tenant, task, call, asked, by, keys.session)
 
     async def _text(self, text: str | None) -> None:
         if text is not None:

@@ -6,7 +6,7 @@ from dataclasses import field
 from pentad.contracts.events import INTERRUPTED
 from pentad.contracts.graphs import MAX_DEPTH, Runnable
 from pentad.contracts.plain_json import MOST_VALUES, values_in
-from pentad.contracts.tools import TOOL_SEARCH, Effect, ToolSpec
+from pentad.contracts.tools import TOOL_SEARCH, ApprovalMode, Effect, ToolSpec
 from pentad.services.task_runner.domain.call_arguments import parse_arguments
 from pentad.services.task_runner.domain.own_tools import COMPLETE_TASK, joined, target_of, text_of
 from pentad.services.task_runner.domain.plan import EndMode
@@ -54,8 +54,8 @@ class PlannedCall:
     target: Target = "worker"
     """Target that ends the call. A call that cannot be made has the target ``worker`` and its result already."""
     said: str = ""
-    """Question to a person, the answer with which the task ends, or the task of another agent; '' for a call to a
-    worker."""
+    """Question to a person, the answer with which the task ends, the task of another agent, or why a person must allow
+    the call; '' for a call that a worker gets at once."""
     agent: Runnable | None = None
     """Instruction or graph that the call starts a task of; None for any other call."""
     found: tuple[ToolSpec, ...] | None = None
@@ -72,6 +72,11 @@ class CallTools:
     def question(self) -> str:
         """All questions to the person as one text; '' when there is none."""
         return joined(*[call.said for call in self.calls if call.target == "person"])
+
+    @property
+    def asks_leave(self) -> bool:
+        """Whether a person must allow one of these calls."""
+        return any(call.target == "approval" for call in self.calls)
 
     @property
     def completes(self) -> bool:
@@ -153,6 +158,8 @@ class Rules:
     depth: int = 0
     """Number of tasks above this one."""
     max_calls: int = 128
+    approve: ApprovalMode = "never"
+    """Calls that a person must allow although their tools do not ask for it."""
     """Calls of one answer that are made; further calls are answered with an error."""
 
 
@@ -290,4 +297,7 @@ def _planned(draft: ToolCallDraft, rules: Rules, doubt: _Doubt | None, most_valu
             found = tuple(found_by(query[:MOST_QUERY], tools))
             return PlannedCall(draft.name, spec, arguments, parsed.args, parsed.raw, found=found)
         problem = f"the argument {QUERY!r} must be a text that says something"
+    asks = spec.why_approved(rules.approve) if spec is not None and target == "worker" and not problem else ""
+    if asks and parsed.args is not None:
+        target, said = "approval", asks
     return PlannedCall(draft.name, spec, arguments, parsed.args, parsed.raw, problem, target, said, agent)

@@ -2,12 +2,13 @@
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 
 from pentad.contracts.dates import zone_of
 from pentad.shared.actors.headers import UNREADABLE, Mail
-from pentad.shared.actors.mail import MoveMail, RedriveMail, ResultMail, UserMail
+from pentad.shared.actors.mail import ApprovalMail, MoveMail, RedriveMail, ResultMail, UserMail
 from pentad.shared.immutable import immutable
-from pentad.shared.kinds import MOVE, PAUSE, REDRIVE, RESULT, RESUME, USER
+from pentad.shared.kinds import APPROVAL, MOVE, PAUSE, REDRIVE, RESULT, RESUME, USER
 
 TIME_ZONE = "time_zone"
 """Key in a message's metadata that names the person's time zone."""
@@ -49,6 +50,9 @@ class Arrived:
     moves: tuple[MoveMail, ...] = ()
     """Messages that a person wants another task to have."""
     move_numbers: tuple[int, ...] = ()
+    decisions: Mapping[str, ApprovalMail] = field(default_factory=dict)
+    """Decisions of persons about calls that wait for one, by call."""
+    decision_numbers: tuple[int, ...] = ()
     first_number: int = 0
     """Number of the oldest of ``users``; 0 when there is none."""
     queues: bool = False
@@ -75,7 +79,7 @@ class Arrived:
 def sort_mail(mail: Sequence[Mail], ended_mail: int) -> Arrived:
     """Sort mail by kind, each in order. ``ended_mail``: messages up to this number belong to what has ended."""
     controls: list[Mail] = []
-    by_kind: dict[str, list[Mail]] = {USER: [], RESULT: [], REDRIVE: [], MOVE: [], UNREADABLE: []}
+    by_kind: dict[str, list[Mail]] = {USER: [], RESULT: [], REDRIVE: [], MOVE: [], APPROVAL: [], UNREADABLE: []}
     for m in mail:
         by_kind.get(m.kind, controls).append(m)
     if by_kind[UNREADABLE]:
@@ -98,8 +102,15 @@ def sort_mail(mail: Sequence[Mail], ended_mail: int) -> Arrived:
         control_numbers=_numbers(controls),
         moves=tuple([MoveMail.model_validate_json(m.body) for m in by_kind[MOVE]]),
         move_numbers=_numbers(by_kind[MOVE]),
+        decisions=_decisions(by_kind[APPROVAL]),
+        decision_numbers=_numbers(by_kind[APPROVAL]),
         first_number=user_numbers[past] if len(users) > past else 0,
     )
+
+
+def _decisions(mail: Sequence[Mail]) -> Mapping[str, ApprovalMail]:
+    read = [ApprovalMail.model_validate_json(m.body) for m in mail]
+    return {decision.tool_call_id: decision for decision in read}
 
 
 def _numbers(mail: Sequence[Mail]) -> tuple[int, ...]:

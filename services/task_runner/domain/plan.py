@@ -8,11 +8,12 @@ from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import EndStatus
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.tools import OutcomeKind, ToolOutcome
+from pentad.contracts.turns import NEEDS_APPROVAL
 from pentad.services.task_runner.domain.arrived import Arrived
-from pentad.services.task_runner.domain.targets import asks_person, ends_last, is_ended, rule_of
+from pentad.services.task_runner.domain.targets import asks_person, awaits_decision, ends_last, is_ended, rule_of
 from pentad.services.task_runner.domain.turn import exceeded_by
 from pentad.shared.actors.headers import OpenCall, TaskHeader
-from pentad.shared.actors.mail import CallRequest, MoveMail, UserMail
+from pentad.shared.actors.mail import ApprovalMail, CallRequest, MoveMail, UserMail
 from pentad.shared.immutable import immutable
 from pentad.shared.kinds import COMPLETE, PAUSE, RESUME, TimerKind
 
@@ -96,6 +97,21 @@ class Answered:
 
 
 @immutable
+class AwaitDecision:
+    """The task waits for decisions about its calls, and for nothing else. All mail stays until they have come."""
+
+
+@immutable
+class Decide:
+    """Persons have decided about calls, or the time for that is over. Other mail is handled afterwards."""
+
+    decisions: tuple[tuple[OpenCall, ApprovalMail], ...]
+    """Calls that somebody has allowed or refused."""
+    expired: tuple[OpenCall, ...]
+    """Calls about which nobody has decided in time."""
+
+
+@immutable
 class Finish:
     """The task completes with the summary that a call of ``complete_task`` gave, unless a message has come since."""
 
@@ -163,6 +179,8 @@ Plan = (
     | StillPaused
     | Stale
     | Answered
+    | AwaitDecision
+    | Decide
     | Finish
     | AskModel
     | CallAgain
@@ -176,7 +194,7 @@ Plan = (
 def plan(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
     """Decide what this handling of the task does."""
     wanted = _plan_with_place(task, arrived, now, bounds)
-    goes_on = isinstance(wanted, AskModel | CallAgain | Answered)
+    goes_on = isinstance(wanted, AskModel | CallAgain | Answered | Decide)
     if task.status == "pending" and (goes_on or isinstance(wanted, Idle | Stale)):
         return Idle(arrived.control_numbers) if task.queued else Start()
     return Enqueue() if task.queued and goes_on else wanted
@@ -189,7 +207,9 @@ def _plan_with_place(task: TaskHeader, arrived: Arrived, now: int, bounds: Bound
     if task.ended:
         if arrived.asks and task.status != "cancelled":
             return Reopen(next((at for mail in reversed(arrived.users) if (at := mail.message.due)), 0))
-        return Idle(arrived.control_numbers + arrived.result_numbers + arrived.redrive_numbers)
+        return Idle(
+            arrived.control_numbers + arrived.result_numbers + arrived.redrive_numbers + arrived.decision_numbers
+        )
     unfinished = tuple([call for call in task.open if call.id not in arrived.results])
     if "cancel" in arrived.controls:
         return End("cancelled", "stop", "cancelled", closed=give_up(unfinished, "the task was cancelled"))
@@ -207,9 +227,14 @@ def _plan_with_place(task: TaskHeader, arrived: Arrived, now: int, bounds: Bound
         return End("failed", "fail", WAIT_EXPIRED, detail, give_up(unfinished, "nobody has answered", "timeout"))
     if task.paused or arrived.asked_to == PAUSE:
         return _paused(task, arrived) or _rest(task, arrived, now, bounds)
+    if (decided := _decided(unfinished, arrived, now)) is not None:
+        return decided
     missing = tuple([call for call in unfinished if not is_ended(call, arrived)])
     if missing and any(call.id in arrived.results for call in task.open if rule_of(call).alone):
         return AskModel()
+    if missing and all(awaits_decision(call) for call in missing):
+        settled = task.waits and task.reason == NEEDS_APPROVAL and not (task.status == "stale" and arrived.users)
+        return _rest(task, arrived, now, bounds) if settled else AwaitDecision()
     if missing:
         if now < task.asked_at + bounds.step_timeout_ms or not all(rule_of(call).timed for call in missing):
             return Answered() if arrived.users and task.waits else _rest(task, arrived, now, bounds)
@@ -217,6 +242,14 @@ def _plan_with_place(task: TaskHeader, arrived: Arrived, now: int, bounds: Bound
     if task.open or arrived.asks or task.unanswered or (task.repairs and task.status == "active"):
         return _go_on(task, arrived, bounds.step_limit, ())
     return _rest(task, arrived, now, bounds)
+
+
+def _decided(unfinished: Sequence[OpenCall], arrived: Arrived, now: int) -> Decide | None:
+    """Find what is decided about calls that wait for it; None for nothing new. A decision that came in time counts."""
+    waiting = [call for call in unfinished if awaits_decision(call)]
+    decisions = tuple([(call, arrived.decisions[call.id]) for call in waiting if call.id in arrived.decisions])
+    expired = tuple([call for call in waiting if call.id not in arrived.decisions and call.until <= now])
+    return Decide(decisions, expired) if decisions or expired else None
 
 
 def _wait_is_over(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> bool:
@@ -276,6 +309,9 @@ def fired_early(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) ->
         early.append(Timer("deadline", task.deadline))
     if "limit" in arrived.controls and now < task.limit_at and task.open:
         early.append(Timer("limit", task.limit_at))
+    if "expiry" in arrived.controls:
+        later = [call.until for call in task.open if awaits_decision(call) and call.until > now]
+        early += [Timer("expiry", min(later))] if later else []
     return tuple(early)
 
 

@@ -14,9 +14,10 @@ class TargetRule:
     A cancel, a deadline and a move end the calls of every target alike: they are given up (`plan.give_up`).
     """
 
-    ends_by: Literal["result", "message", "others"]
+    ends_by: Literal["result", "message", "others", "decision"]
     """``result``: mail brings its result, and messages wait for it. ``message``: the person's next message is the
-    answer. ``others``: it waits for nobody, and ends when all other calls have."""
+    answer. ``others``: it waits for nobody, and ends when all other calls have.
+    ``decision``: a person allows or refuses it; then it is another target's, or has its result."""
     timed: bool = True
     """Whether the step's time limit ends it. While one call has no limit, its step has none."""
     alone: bool = False
@@ -29,6 +30,7 @@ RULES: dict[Target, TargetRule] = {
     "runner": TargetRule("others"),
     "task": TargetRule("result", timed=False),
     "branch": TargetRule("result", timed=False, alone=True),
+    "approval": TargetRule("decision", timed=False),
 }
 
 
@@ -58,6 +60,11 @@ def starts_task(call: OpenCall) -> bool:
 def asks_person(call: OpenCall) -> bool:
     """Whether the person's next message is its answer."""
     return rule_of(call).ends_by == "message"
+
+
+def awaits_decision(call: OpenCall) -> bool:
+    """Whether a person must allow it before it is made."""
+    return rule_of(call).ends_by == "decision"
 
 
 def ends_last(call: OpenCall) -> bool:

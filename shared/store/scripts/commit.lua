@@ -15,7 +15,8 @@
 --   the next turn.
 -- Operations (k is an index into KEYS):
 --   expect k status          refuse as 'overtaken' unless the actor has this status (checked before anything is written)
---   no-new-result            refuse as 'overtaken' when a tool's result has come that the step has not seen
+--   no-new-result            refuse as 'overtaken' when a tool's result, or a person's decision about a call, has come that the
+--                            step has not seen
 --   arrive seen index load erased erased-user entry generation session tenant digest session-ttl seen-ttl
 --                            the message that this is about enters its session, or the commit is refused as 'overtaken'
 --   no-new-message           likewise for a message that the step has not read
@@ -41,6 +42,8 @@
 --   list k name              a session is listed, by the server's time
 --   ring k name              the session has news
 --   expire k seconds         a time to live
+--   enter k ms member        a call that waits until that time is entered into an index, which lives a day longer
+--   leave k member           it waits no more
 --   rewake                   wake again even though no newer mail came
 --   finish                   what follows belongs to the end
 -- Returns {outcome, now, wake-ups added for others, wake-ups added for itself}
@@ -89,7 +92,7 @@ end
 local i = 12
 while ARGV[i] == 'expect' or ARGV[i] == 'no-new-result' or ARGV[i] == 'no-new-message' do
   if ARGV[i] == 'no-new-result' then
-    if newer_signal('result') then return {'overtaken', t} end
+    if newer_signal('result') or newer_signal('approval') then return {'overtaken', t} end
     i = i + 1
   elseif ARGV[i] == 'no-new-message' then
     if newer_message then return {'overtaken', t} end
@@ -204,6 +207,14 @@ while i <= #ARGV do
   elseif op == 'expire' then
     words = 3
     call('EXPIRE', k(1), ARGV[i + 2])
+  elseif op == 'enter' then
+    call('ZREMRANGEBYSCORE', k(1), '-inf', t - 86400000)
+    call('ZADD', k(1), ARGV[i + 2], ARGV[i + 3])
+    call('EXPIREAT', k(1), math.ceil(ARGV[i + 2] / 1000) + 86400, 'NX')
+    call('EXPIREAT', k(1), math.ceil(ARGV[i + 2] / 1000) + 86400, 'GT')
+  elseif op == 'leave' then
+    words = 3
+    call('ZREM', k(1), ARGV[i + 2])
   elseif op == 'rewake' then
     words = 1
     rewake = true

@@ -119,11 +119,14 @@ async def test_a_failure_is_refused_when_a_cancel_has_come(moves: Moves, taken: 
     assert await moves.kinds() == ["user", "user"]
 
 
-async def test_giving_calls_up_is_refused_when_a_result_has_come(moves: Moves, taken: Taken) -> None:
+@pytest.mark.parametrize("kind", ["result", "approval"])
+async def test_giving_calls_up_is_refused_when_a_result_or_a_decision_has_come(
+    moves: Moves, taken: Taken, kind: str
+) -> None:
     step = commit()
     step.expect_no_new_result()
     step.log(b"given up")
-    await moves.mail("result")
+    await moves.mail(kind)
     assert await moves.one.commit(step, taken) == "overtaken"
     assert await moves.store.call("EXISTS", TASK.log) == 0
     again = await moves.one.look(TASK, taken)

@@ -195,6 +195,8 @@ async def test_no_route_but_those_of_its_session_is_open_to_any_token(redis_url:
         ("POST", "/v1/tasks/{task}/pause"),
         ("POST", "/v1/tasks/{task}/resume"),
         ("POST", "/v1/tasks/{task}/move"),
+        ("GET", "/v1/approvals"),
+        ("POST", "/v1/tasks/{task}/approvals/{tool_call_id}"),
         ("POST", "/v1/messages"),
     }
     declared = [each for group in ROUTE_GROUPS for each, _ in operations_of(group) if each.path.startswith("/v1/")]

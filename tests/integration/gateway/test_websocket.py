@@ -132,12 +132,6 @@ async def test_under_back_pressure_a_message_is_answered_by_busy_and_when_to_com
     assert await store.call("XLEN", INBOUND.key()) == 0
 
 
-async def test_what_comes_later_says_so(gateway: GatewayService) -> None:
-    async with opened(gateway.address) as client:
-        await client.send(type="approve", task_id=TASK, tool_call_id="call-0-a", approved=True)
-        assert "not available in this version" in (await client.receive())["message"]
-
-
 async def test_a_frame_over_a_mebibyte_closes_with_1009(gateway: GatewayService) -> None:
     async with opened(gateway.address) as client:
         await client.connection.send("x" * ((1 << 20) + 1))

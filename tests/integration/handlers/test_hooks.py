@@ -186,6 +186,28 @@ async def test_arguments_that_a_hook_changes_are_those_of_the_call(worker: ToolW
     assert [(value.kind, value.subject) for value in kept.values] == [("before_tool", "echo")]
 
 
+async def test_a_hooks_refusal_outranks_an_approval_and_asks_nobody(worker: ToolWorker, make: Make) -> None:
+    run = await make(Model("forbidden"), pentad_approve="all")
+    await run.say("hello")
+    assert await run.ended() == "completed"
+    assert await run.events("approval_request") == []
+
+
+async def test_who_is_asked_for_an_approval_sees_the_arguments_that_hooks_have_left(
+    worker: ToolWorker, make: Make
+) -> None:
+    run = await make(Model("change me"), pentad_approve="all")
+    await run.say("hello")
+
+    async def asked() -> bool:
+        await run.flow.drive()
+        return bool(await run.events("approval_request"))
+
+    await wait_until("the request", asked, 40)
+    (asks,) = await run.events("approval_request")
+    assert asks["args"] == {"text": "changed"}
+
+
 async def test_a_result_is_what_hooks_make_of_it_and_what_it_was_is_kept_nowhere_in_the_task(
     worker: ToolWorker, make: Make
 ) -> None:

@@ -6,25 +6,17 @@
 from pathlib import Path
 
 from pentad.contracts.asyncapi import carried, type_name
-from pentad.contracts.events import ApprovalRequest
 from pentad.contracts.streams import STREAMS, Stream
 
 STREAMS_PAGE = Path(__file__).parents[3] / "docs" / "streams.md"
 BEGIN, END = "<!-- streams: made by python -m tests.support.documents.streams_table -->", "<!-- end of streams -->"
-
-_NOT_WRITTEN = (ApprovalRequest,)
-"""Messages that clients have to understand one day, and that no service writes yet: the page is silent about them."""
 
 
 def tables() -> str:
     """A row for each stream, then a row for each message with the streams that carry it."""
     rows = [f"| {' | '.join(_row(stream))} |" for stream in STREAMS.values()]
     head = "| key | what for | carries | written by | read by | group | set aside in | kept |"
-    messages = [
-        f"| `{type_name(contract)}` | {_meaning(contract)} | {_found_in(contract)} |"
-        for contract in carried()
-        if contract not in _NOT_WRITTEN
-    ]
+    messages = [f"| `{type_name(contract)}` | {_meaning(contract)} | {_found_in(contract)} |" for contract in carried()]
     return "\n".join([head, "|" + "---|" * 8, *rows, "", "| message | meaning | streams |", "|---|---|---|", *messages])
 
 

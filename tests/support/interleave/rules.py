@@ -69,7 +69,7 @@ _RULES = (
     ),
     Rule(
         "giving_up_waits_for_results",
-        (Edit("commit", "if newer_signal('result') then return {'overtaken', t} end"),),
+        (Edit("commit", "if newer_signal('result') or newer_signal('approval') then return {'overtaken', t} end"),),
         first=107,
     ),
     Rule(

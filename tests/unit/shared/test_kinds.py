@@ -5,7 +5,7 @@ from typing import get_args
 
 from pentad.contracts.events import TaskStatus
 from pentad.shared.actors.headers import ENDED, LIVE
-from pentad.shared.kinds import BELL_LENGTH, MAIL_KINDS, MOVE, REDRIVE, RESULT, TIMER_KINDS, USER
+from pentad.shared.kinds import APPROVAL, BELL_LENGTH, MAIL_KINDS, MOVE, REDRIVE, RESULT, TIMER_KINDS, USER
 from pentad.shared.store.script import script_files
 
 SCRIPTS = "\n".join(script_files().values())
@@ -15,8 +15,8 @@ def test_scripts_post_and_look_for_mail_of_known_kinds() -> None:
     posted = re.findall(r"\bpost\([^()]*'(\w+)'", SCRIPTS)
     looked_for = re.findall(r"newer_signal\('(\w+)'\)", SCRIPTS)
     kept = re.findall(r"\bkind ~= '(\w+)'", SCRIPTS)
-    assert {RESULT, USER, REDRIVE, MOVE} == set(posted)
-    assert {RESULT, "cancel"} == set(looked_for)
+    assert {RESULT, USER, REDRIVE, MOVE, APPROVAL} == set(posted)
+    assert {RESULT, APPROVAL, "cancel"} == set(looked_for)
     assert {RESULT, REDRIVE, MOVE} == set(kept)
     assert {*posted, *looked_for, *kept} <= MAIL_KINDS
 

@@ -1,0 +1,61 @@
+"""Calls that wait for an approval, as they are kept beside their task until a person has decided."""
+
+from typing import Any
+
+from pentad.contracts.approvals import PendingApproval
+from pentad.contracts.commands import ToolCallCommand
+from pentad.contracts.envelope import Contract
+from pentad.contracts.ids import rfc3339
+
+
+class KeptRequest(Contract):
+    """A tool call that a person must allow, as it would be made, and everything that the decision is checked by."""
+
+    command: ToolCallCommand
+    queue: str
+    parameters: dict[str, Any]
+    """JSON schema of the tool's arguments."""
+    args_digest: str
+    reason: str
+    """Reason why a person is asked."""
+    asked_at: int
+    """Time in ms of the server's clock, like the next one."""
+    expires_at: int
+
+    def shown(self) -> PendingApproval:
+        """Return the call as persons see it who may decide."""
+        made = self.command
+        return PendingApproval(
+            task_id=made.task_id or "",
+            session_id=made.session_id or "",
+            user_id=made.user_id,
+            tool_call_id=made.tool_call_id,
+            tool=made.tool,
+            args=made.args,
+            args_digest=self.args_digest,
+            effect=made.effect,
+            reason=self.reason,
+            asked_at=rfc3339(self.asked_at),
+            expires_at=rfc3339(self.expires_at),
+        )
+
+
+def kept_request(call: str) -> str:
+    """Return the name under which a call that waits is kept beside its task."""
+    return f"asks:{call}"
+
+
+def kept_decision(call: str) -> str:
+    """Return the name under which the decision about a call is kept beside its task."""
+    return f"decided:{call}"
+
+
+def parts_of_index_entry(entry: str) -> tuple[str, str]:
+    """Return the task and the call of an entry in the index of calls that wait."""
+    task, _, call = entry.partition("~")
+    return task, call
+
+
+def waits_in_index(task: str, call: str) -> str:
+    """Return the entry of a call in the index of those that wait."""
+    return f"{task}~{call}"
