@@ -36,7 +36,7 @@ from pentad.shared.store.store import guarded
 from pentad.shared.work.intake import Slots
 
 if TYPE_CHECKING:
-    from pentad.services.tool_worker.builtins.web.catalogue import WebTools
+    from pentad.services.tool_worker.builtins.web.web_tools import WebTools
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ def _web_tools(settings: Settings) -> "WebTools | None":
     """Return the tools of the web, None where no setting asks for one: the HTTP client is not imported then."""
     if settings.pentad_web == "off" and settings.tavily_api_key is None:
         return None
-    from pentad.services.tool_worker.builtins.web.catalogue import WebTools
+    from pentad.services.tool_worker.builtins.web.web_tools import WebTools
 
     return WebTools(settings)
 

@@ -11,9 +11,9 @@ import pytest
 
 from pentad.contracts.tools import Effect, ToolOutcome
 from pentad.services.tool_worker.builtins.catalogue import Builtins
-from pentad.services.tool_worker.builtins.web.catalogue import WebTools
 from pentad.services.tool_worker.builtins.web.weather import WeatherAddresses
 from pentad.services.tool_worker.builtins.web.web_search import TAVILY_URL
+from pentad.services.tool_worker.builtins.web.web_tools import WebTools
 from pentad.services.tool_worker.sources import ToolInvocation
 from pentad.shared.settings import load_settings
 from tests.support.outside.web_server import Answer, WebServer, redirect, reply, web_server
