@@ -24,6 +24,7 @@ _SECRETS_OF = {
     "EMBED_BASE_URL": ("EMBED_API_KEY",),
     "QDRANT_URL": ("QDRANT_API_KEY",),
     "NEO4J_URI": ("NEO4J_USERNAME", "NEO4J_PASSWORD"),
+    "TAVILY_BASE_URL": ("TAVILY_API_KEY",),
 }
 """Secrets that are sent to each address which a `.env` may name."""
 _KEY_ENDING = "_API_KEY"

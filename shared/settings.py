@@ -35,6 +35,7 @@ from pentad.shared.errors import SettingsError
 VARIABLE_PREFIX = "PENTAD_"
 """Begins the names of the variables that only Pentad has."""
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?|https?://\[[0-9A-Fa-f:]{2,45}\](:[0-9]{1,5})?")
+_HOST = re.compile(r"([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[1-9][0-9]{0,4})?")
 _DAY_S = 86_400
 _SESSION_TTL_S = 30 * _DAY_S
 _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -120,6 +121,18 @@ class Settings(BaseModel):
     pentad_tool_env: tuple[str, ...] = ()
     """Variables that tools may see, separated by commas, beside PATH, HOME, language, time zone, proxies and
     certificates and what `@tool(env=[...])` names. Never one of this table."""
+    pentad_web: Literal["off", "on"] = "off"
+    """`on`: models are offered `web_fetch` and `get_weather`. They send outside what a model puts into an address: turn
+    it on where that may be."""
+    pentad_web_allow: tuple[str, ...] = ()
+    """Hosts of your own network that `web_fetch` may read, as `HOST` or `HOST:PORT`, separated by commas. Without it,
+    only addresses of the public internet are read."""
+    weather_base_url: str | None = None
+    """Your own Open-Meteo server, for forecasts and the search for places; unset: the public ones."""
+    tavily_api_key: SecretStr | None = None
+    """Tavily's key; models are offered `web_search` where it is set."""
+    tavily_base_url: str | None = None
+    """Another server that speaks Tavily's protocol; unset: `https://api.tavily.com`."""
     pentad_records_url: str | None = None
     """fsspec URL; unset: ``records`` in the data directory."""
     qdrant_url: str | None = None
@@ -264,7 +277,7 @@ class Settings(BaseModel):
         """Names of exported secrets that are left out, because their address comes from the folder's `.env`."""
         return self._withheld
 
-    @field_validator("pentad_plugins", "pentad_cors_origins", "pentad_tool_env", mode="before")
+    @field_validator("pentad_plugins", "pentad_cors_origins", "pentad_tool_env", "pentad_web_allow", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         if isinstance(value, str):
@@ -283,6 +296,14 @@ class Settings(BaseModel):
             if origin != "*" and _ORIGIN.fullmatch(origin) is None:
                 raise ValueError(f"entry {number} is not of the form https://app.example.com, without a path")
         return value
+
+    @field_validator("pentad_web_allow")
+    @classmethod
+    def _are_hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for number, host in enumerate(value, start=1):
+            if _HOST.fullmatch(host) is None:
+                raise ValueError(f"entry {number} is not of the form HOST or HOST:PORT, like wiki.example.com:8080")
+        return tuple(host.lower() for host in value)
 
     @field_validator("pentad_tool_env")
     @classmethod
@@ -306,7 +327,9 @@ class Settings(BaseModel):
             check_redis_url(value)
         return value
 
-    @field_validator("llm_base_url", "embed_base_url", "pentad_url", "qdrant_url")
+    @field_validator(
+        "llm_base_url", "embed_base_url", "pentad_url", "qdrant_url", "weather_base_url", "tavily_base_url"
+    )
     @classmethod
     def _http_address(cls, value: str | None) -> str | None:
         if value is not None:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, Sequence
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pentad.contracts.streams import HOOKS as HOOK_CALLS
 from pentad.contracts.streams import TOOL_CALLS
@@ -35,6 +35,9 @@ from pentad.shared.settings import Settings
 from pentad.shared.store.store import guarded
 from pentad.shared.work.intake import Slots
 
+if TYPE_CHECKING:
+    from pentad.services.tool_worker.builtins.web.web_tools import WebTools
+
 log = logging.getLogger(__name__)
 
 UNSAFE_GRACE_S = 23.0
@@ -54,6 +57,15 @@ def named(names: Sequence[str]) -> str:
 def _is_of(hook: str, modules: Iterable[str]) -> bool:
     """Whether one of these modules, or a module within one, defines the hook of this name."""
     return any(hook.startswith(f"{module}.") for module in modules)
+
+
+def _web_tools(settings: Settings) -> "WebTools | None":
+    """Return the tools of the web, None where no setting asks for one: the HTTP client is not imported then."""
+    if settings.pentad_web == "off" and settings.tavily_api_key is None:
+        return None
+    from pentad.services.tool_worker.builtins.web.web_tools import WebTools
+
+    return WebTools(settings)
 
 
 class ToolWorker(ConsumingService):
@@ -82,7 +94,9 @@ class ToolWorker(ConsumingService):
         own = OwnMemories(self._vectors, Forgetter(self.store, self._vectors, graph, settings.pentad_shards))
         results = KeptResults(self.store, settings.pentad_shards, settings.pentad_result_bytes)
         beside = {MEMORY_FORGET: forgetting_tool(own), RESULT_READ: result_reading_tool(results)}
-        asking = Builtins(memory_tools(reader) | beside, quick=False)
+        self._web = _web_tools(settings)
+        web = dict(self._web.definitions) if self._web is not None else {}
+        asking = Builtins(memory_tools(reader) | beside | web, quick=False)
         self._sources = ToolSources(Builtins(builtins_of(settings.time_zone)), asking, self._processes, *more)
         self._handlers: list[ToolHandler] = []
         self._queues: set[str] = set()
@@ -247,6 +261,8 @@ class ToolWorker(ConsumingService):
         await self._embedder.aclose()
         await self._vectors.aclose()
         await self._walks.aclose()
+        if self._web is not None:
+            await self._web.aclose()
 
 
 def build(

@@ -198,6 +198,7 @@ _NAMES = (
     *("session_id", "may", "ttl_s", "approved", "reason", "args_digest"),
 )
 ELSEWHERE = {
+    "pentad.services.tool_worker.builtins.web.page_text.read_page": "in a thread, timed by its own tests",
     "pentad.contracts.ids.shard_in": "it looks at the beginning of an id of ours",
     "pentad.shared.memory.memory_counts.damages_in": "archivers write it down",
     "pentad.shared.memory.rebuild_progress.progress_in": "archivers write it down",
