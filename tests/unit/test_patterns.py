@@ -62,6 +62,8 @@ LIMITS: Mapping[str, int] = {
     "pentad.shared.segments.segment": segment.MAX_SEGMENT_CHARS - segment.MIN_CUT_CHARS + 1,
 }
 """Characters that a pattern sees at most, by the beginning of its place; the first that fits counts."""
+AGAIN = 4
+"""Further measurements of what has taken long: what is slow is slow each time, and a busy machine now and then."""
 BOUND_S = 0.075
 """Half more than what is promised of a quiet machine; what is slower now has as much more time."""
 
@@ -84,6 +86,7 @@ def test_patterns_are_found_where_modules_keep_them_and_where_calls_have_them() 
 @pytest.mark.parametrize("found", EVERY, ids=[f"{n}-{found.place}" for n, found in enumerate(EVERY)])
 def test_no_pattern_takes_long_on_hostile_text(found: Found) -> None:
     worst = slowest(found, limit_of(found.place), BOUND_S)
-    if worst.seconds >= BOUND_S:  # the machine may be slow, or have been
-        worst = slowest(found, limit_of(found.place), BOUND_S)
+    for _ in range(AGAIN):
+        if worst.seconds >= BOUND_S:  # the machine may be slow, or have been
+            worst = min(worst, slowest(found, limit_of(found.place), BOUND_S), key=lambda each: each.seconds)
     assert worst.seconds < BOUND_S * slowness(), f"{worst.seconds:.3f} s for {worst.text}"

@@ -29,7 +29,6 @@ _BETWEEN = re.compile(r"[\s/=]*+")
 """Signs between attributes, all at once: one at a time would look at a long run of them again and again."""
 _HUGE_NUMBER = re.compile("&#[0-9]{9,};?")
 _SPACES = re.compile(" {2,}")
-_BREAKS = re.compile(" ?\n ?")
 _MANY_BREAKS = re.compile("\n{3,}")
 _UNREADABLE = re.compile("[\\x00-\\x08\\x0b\\x0e-\\x1f\\x7f]+")
 _KEPT = str.maketrans(" \n\t", "\x01\x02\x03")
@@ -116,7 +115,7 @@ class _Reader:
 
     def _joined(self, zones: set[str]) -> str:
         text = "".join(piece for piece, zone in zip(self.pieces, self.zones, strict=True) if zone in zones)
-        text = _BREAKS.sub("\n", _SPACES.sub(" ", text))
+        text = _SPACES.sub(" ", text).replace(" \n", "\n").replace("\n ", "\n")
         return _MANY_BREAKS.sub("\n\n", text).strip().replace("\x01", " ").replace("\x02", "\n").replace("\x03", "\t")
 
     def _markup(self, begin: int) -> int:
