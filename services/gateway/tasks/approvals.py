@@ -77,7 +77,7 @@ class Approvals:
         if keys is None:
             raise _unknown(task)
         try:
-            if session is not None and await self._queries.session_of(tenant, task) != session:
+            if not await self._queries.is_visible(tenant, task, session):
                 raise _unknown(task)
             request = await self._request(keys, call)
             if request is None:

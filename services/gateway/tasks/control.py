@@ -33,7 +33,7 @@ class Control:
         if keys is None:
             raise _unknown(task)
         try:
-            if session is not None and await self._queries.session_of(tenant, task) != session:
+            if not await self._queries.is_visible(tenant, task, session):
                 raise _unknown(task)
             status = await self._post(what, keys)
             if status == "none" and await self._queries.record(tenant, task) is None:

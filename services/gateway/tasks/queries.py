@@ -139,6 +139,10 @@ class Queries:
         record = await self.record(tenant, task)
         return None if record is None else record.task.session_id
 
+    async def is_visible(self, tenant: str, task: str, session: str | None) -> bool:
+        """Return whether a caller of this session may see a task; ``session`` None: a caller of the whole tenant."""
+        return session is None or await self.session_of(tenant, task) == session
+
     async def task(self, tenant: str, task: str) -> Task | None:
         """Return a task, or None if the tenant has no such task."""
         keys = self.task_keys(tenant, task)

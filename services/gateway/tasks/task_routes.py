@@ -321,6 +321,6 @@ class TaskRoutes:
         """Return the caller's tenant and the task in the path. Raises ``ProblemError`` (404) for a task that a token
         does not open, as for one that is not there."""
         (tenant, session), task = scope_of(request), task_of(request)
-        if session is not None and await self._queries.session_of(tenant, task) != session:
+        if not await self._queries.is_visible(tenant, task, session):
             raise missing("there is no such task", ErrorCode.UNKNOWN_TASK)
         return tenant, task
