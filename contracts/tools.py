@@ -47,7 +47,7 @@ class ToolSpec(BaseModel):
     missing_env: list[str] = Field(default_factory=list)
     """Variables that the tool reads and that are not set where its tool-worker runs."""
 
-    def why_approved(self, mode: ApprovalMode) -> str:
+    def approval_reason(self, mode: ApprovalMode) -> str:
         """Return why a person must allow a call of this tool; '' when nobody is asked."""
         if self.approval == "always":
             return "the tool asks for an approval of each call"

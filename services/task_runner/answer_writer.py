@@ -361,7 +361,7 @@ def _call(writer: StepWriter, following: CallTools) -> None:
         _say(writer, following.question)
         writer.commit.set(writer.keys.header, status="waiting", reason=ASKED)
         writer.wait_for_person(ASKED)
-    elif following.completes or following.asks_leave:
+    elif following.completes or following.asks_approval:
         writer.commit.rewake()
 
 

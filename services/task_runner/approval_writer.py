@@ -34,7 +34,7 @@ def queue_call(writer: StepWriter, command: ToolCallCommand, queue: str) -> None
     writer.commit.queue(TOOL_CALLS, TOOL_CALLS.key(writer.keys.shard, queue=queue), command)
 
 
-def ask_leave(writer: StepWriter, command: ToolCallCommand, spec: ToolSpec, reason: str) -> int:
+def request_approval(writer: StepWriter, command: ToolCallCommand, spec: ToolSpec, reason: str) -> int:
     """Keep a call until a person has decided about it, and tell clients. Return until when that is possible, in ms."""
     now, keys, call = writer.clock(), writer.keys, command.tool_call_id
     until, digest = now + writer.limits.approval_ms, digest_of_args(command.args)

@@ -9,7 +9,7 @@ from pentad.contracts.events import ToolCallEvent, ToolProgress, args_ref
 from pentad.contracts.graphs import Runnable
 from pentad.contracts.ids import rfc3339, tool_call_id
 from pentad.contracts.tools import ToolOutcome, ToolSpec
-from pentad.services.task_runner.approval_writer import ARGS_LIMIT, ask_leave, queue_call
+from pentad.services.task_runner.approval_writer import ARGS_LIMIT, queue_call, request_approval
 from pentad.services.task_runner.domain.after_answer import PlannedCall
 from pentad.services.task_runner.domain.tool_search import search_result
 from pentad.services.task_runner.step_writer import StepWriter
@@ -58,7 +58,7 @@ def request_calls(writer: StepWriter, planned: Sequence[PlannedCall], step: int)
             queue_call(writer, _command(writer, call, each.spec, each.args, step), each.spec.queue)
             requested = requested._replace(queue=each.spec.queue)
         elif each.target == "approval":
-            until = ask_leave(writer, _command(writer, call, each.spec, each.args, step), each.spec, each.said)
+            until = request_approval(writer, _command(writer, call, each.spec, each.args, step), each.spec, each.said)
             requested = requested._replace(until=until)
         calls.append(requested)
     return calls

@@ -74,7 +74,7 @@ class CallTools:
         return joined(*[call.said for call in self.calls if call.target == "person"])
 
     @property
-    def asks_leave(self) -> bool:
+    def asks_approval(self) -> bool:
         """Whether a person must allow one of these calls."""
         return any(call.target == "approval" for call in self.calls)
 
@@ -297,7 +297,7 @@ def _planned(draft: ToolCallDraft, rules: Rules, doubt: _Doubt | None, most_valu
             found = tuple(found_by(query[:MOST_QUERY], tools))
             return PlannedCall(draft.name, spec, arguments, parsed.args, parsed.raw, found=found)
         problem = f"the argument {QUERY!r} must be a text that says something"
-    asks = spec.why_approved(rules.approve) if spec is not None and target == "worker" and not problem else ""
+    asks = spec.approval_reason(rules.approve) if spec is not None and target == "worker" and not problem else ""
     if asks and parsed.args is not None:
         target, said = "approval", asks
     return PlannedCall(draft.name, spec, arguments, parsed.args, parsed.raw, problem, target, said, agent)
