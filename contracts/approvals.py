@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pentad.contracts.envelope import Contract
+from pentad.contracts.suspensions import Needs
 from pentad.contracts.tools import Effect
 
 MAX_REASON = 2_000
@@ -37,6 +38,12 @@ class PendingApproval(Contract):
     asked_at: str
     expires_at: str
     """Time after which nobody can decide any more, and the call is not made."""
+    needs: Needs = "approval"
+    """What the person is asked for."""
+    form: dict[str, Any] | None = None
+    """JSON schema of the values that are asked for: they are the ``args`` of the decision."""
+    approvers: list[str] | None = None
+    """Users who may decide; absent: everyone who may decide in this session."""
 
 
 class ApprovalDecision(Contract):

@@ -18,7 +18,8 @@ from pentad.contracts.graph_nodes import MAX_FIRST_STATE
 from pentad.contracts.hooks import HookCommand, HookReply
 from pentad.contracts.ids import DEFAULT_TENANT, ExternalId, Identifier, Timestamp
 from pentad.contracts.instructions import MAX_SCHEMA
-from pentad.contracts.tools import Effect
+from pentad.contracts.suspensions import Resumption
+from pentad.contracts.tools import Effect, OnUnknown
 
 MAX_CONTENT = 65_536
 """Characters that one user message may have."""
@@ -54,6 +55,8 @@ class InboundMessage(Contract):
     traceparent: str | None = Field(default=None, max_length=256)
     state: dict[str, Any] | None = None
     """Initial state of a graph's run; only a message whose task runs a graph has one."""
+    decides: bool | None = None
+    """Set to false where the sender may not decide about tool calls: then no yes or no in the message does."""
 
     @field_validator("state")
     @classmethod
@@ -112,6 +115,17 @@ class ToolCallCommand(Envelope):
     """Metadata of the user's message whose turn the call belongs to; absent: it has none."""
     as_of: Timestamp | None = None
     """Time as of which the task sees the memory, because it is a fork; absent: it sees the memory as it is now."""
+    asks_if: bool | None = None
+    """Whether the tool decides, before the call is made, if a person must allow it; absent: it does not."""
+    on_unknown: OnUnknown | None = None
+    """Who is told when the outcome of the call is unknown; absent: the model."""
+    resumed: Resumption | None = None
+    """Answer with which the call goes on, which was suspended; absent: it begins."""
+
+    @property
+    def round(self) -> int:
+        """How often the call was suspended."""
+        return 0 if self.resumed is None else self.resumed.round
 
 
 class EmbedCommand(Envelope):

@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, TypeAdapt
 from pentad.contracts.envelope import Contract, Envelope
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.ids import Identifier
+from pentad.contracts.suspensions import Needs
 from pentad.contracts.tools import Effect, ToolOutcome
 
 INTERRUPTED: Literal["interrupted"] = "interrupted"
@@ -255,6 +256,12 @@ class ApprovalRequest(ClientEvent):
     """Reason why a person is asked."""
     expires_at: str | None = None
     """Time after which nobody can decide any more, and the call is not made."""
+    needs: Needs | None = None
+    """What the person is asked for, if it is not whether the call may be made; ``reason`` has it in words."""
+    form: dict[str, Any] | None = None
+    """JSON schema of the values that are asked for: they are the ``args`` of the decision."""
+    approvers: list[str] | None = None
+    """Users who may decide; absent: everyone who may decide in this session."""
     ref: str | None = None
     """Name under which the whole arguments are kept when ``args`` was cut."""
 

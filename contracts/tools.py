@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from pentad.contracts.suspensions import Suspension
 
 TIMEOUT_S = 60.0
 """Seconds that a call may take if its tool has no time limit of its own."""
@@ -21,8 +23,11 @@ class Effect(StrEnum):
     """The call must never run twice: if its outcome is unknown, it is reported as unknown."""
 
 
-Approval = Literal["never", "always"]
-"""Wish of a tool about approvals: no person is asked, or one must allow each call."""
+Approval = Literal["never", "always", "ask_if"]
+"""Wish of a tool about approvals: no person is asked, one must allow each call, or a function of the tool's decides
+which calls a person must allow."""
+OnUnknown = Literal["tell", "ask"]
+"""Who is told of an unsafe call with an unknown outcome: the model, or first a person, who may know it."""
 ApprovalMode = Literal["never", "unsafe", "all"]
 """Calls that need an approval although their tool does not ask for one: none, unsafe ones, or all."""
 
@@ -43,7 +48,13 @@ class ToolSpec(BaseModel):
     isolated: bool = False
     """Whether each call has a process of its own."""
     approval: Approval = "never"
-    """Whether a person must allow each call before it is made."""
+    """Whether a person must allow a call before it is made."""
+    on_unknown: OnUnknown = "tell"
+    """Who is told when the outcome of a call is unknown."""
+    reconciles: bool = False
+    """Whether the tool can look up what has become of a call whose outcome is unknown."""
+    after: list[Annotated[str, StringConstraints(max_length=64)]] = Field(default_factory=list, max_length=64)
+    """Tools whose calls in the same answer have to end before a call of this one is made."""
     missing_env: list[str] = Field(default_factory=list)
     """Variables that the tool reads and that are not set where its tool-worker runs."""
 
@@ -65,7 +76,7 @@ RESULT_READ = "result_read"
 """Name of the built-in tool that reads the rest of a result of which a prompt has only a part."""
 RECALLING_TOOLS = frozenset({MEMORY_SEARCH, MEMORY_EXPAND, MEMORY_FORGET})
 """Names of the built-in tools that show memories: neither their arguments nor their results are remembered."""
-OutcomeKind = Literal["ok", "error", "timeout", "cancelled", "crashed", "interrupted", "unknown"]
+OutcomeKind = Literal["ok", "error", "timeout", "cancelled", "crashed", "interrupted", "unknown", "suspended"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +86,15 @@ class ToolOutcome:
     kind: OutcomeKind
     """Kind of the outcome. ``crashed``: the call brought its process down. ``interrupted``: its process was lost,
     perhaps not because of the call; only an attempt ends so. ``cancelled``: the tool cancelled itself, or its task gave
-    it up. ``unknown``: an unsafe call had started, and its effect is unknown."""
+    it up. ``unknown``: an unsafe call had started, and its effect is unknown. ``suspended``: the call has not ended; it
+    goes on when it has what it needs."""
     text: str
     """Result of a call that is ``ok``, else the reason of its failure."""
     duration_ms: int | None = None
     """Milliseconds that the call took; None if it did not run to its end."""
     starts: int = 1
+    suspension: Suspension | None = None
+    """What a call that is ``suspended`` needs to go on; None for any other."""
 
     @property
     def ok(self) -> bool:

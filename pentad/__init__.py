@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         WrongGraph,
     )
     from pentad.shared.errors import PentadError
+    from pentad.shared.plugins.companions import NOT_DONE, Done
     from pentad.shared.plugins.context import ToolContext
     from pentad.shared.plugins.expandable import ExpandableTool, action
     from pentad.shared.plugins.graphs import graph
@@ -89,6 +90,7 @@ _HOMES = {
     "Conflict": "pentad.errors",
     "Content": "pentad.contracts.events",
     "ControlResult": "pentad.contracts.events",
+    "Done": "pentad.shared.plugins.companions",
     "ErrorEvent": "pentad.contracts.events",
     "ExpandableTool": "pentad.shared.plugins.expandable",
     "GatewayUnreachable": "pentad.errors",
@@ -107,6 +109,7 @@ _HOMES = {
     "MessageRouted": "pentad.contracts.events",
     "ModelCallFailed": "pentad.errors",
     "ModelCompletion": "pentad.contracts.commands",
+    "NOT_DONE": "pentad.shared.plugins.companions",
     "NodeEnd": "pentad.contracts.events",
     "NodeStart": "pentad.contracts.events",
     "NodeVisit": "pentad.contracts.paths",
@@ -151,6 +154,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "NOT_DONE",
     "AccessToken",
     "Agent",
     "AgentBuilder",
@@ -165,6 +169,7 @@ __all__ = [
     "Conflict",
     "Content",
     "ControlResult",
+    "Done",
     "ErrorEvent",
     "ExpandableTool",
     "GatewayUnreachable",

@@ -190,6 +190,13 @@ waiting_mail = _gauge(
     "messages",
 )
 
+approvals = _counter(
+    "pentad_approvals_total",
+    ("outcome",),
+    "Tool calls about which a person was asked, and what became of them: asked, approved, refused, expired.",
+    "calls",
+)
+
 loop_delay_seconds = _histogram(
     "pentad_loop_delay_seconds",
     (),

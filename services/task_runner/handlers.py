@@ -7,9 +7,9 @@ from pentad.contracts.errors import ErrorCode
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.streams import DEAD, TASK_WAKE
 from pentad.services.task_runner.domain.plan import (
+    Advance,
     AskModel,
     CallAgain,
-    Decide,
     End,
     Finish,
     GiveAway,
@@ -20,6 +20,7 @@ from pentad.services.task_runner.domain.plan import (
     plan,
 )
 from pentad.services.task_runner.domain.result_in_prompt import KeptResults
+from pentad.services.task_runner.domain.targets import awaits_decision
 from pentad.services.task_runner.hooks import HookCalls
 from pentad.services.task_runner.initial_recall import InitialRecall
 from pentad.services.task_runner.instructions import TaskInstructions
@@ -27,6 +28,7 @@ from pentad.services.task_runner.model_step import ModelSteps
 from pentad.services.task_runner.moves import Moves
 from pentad.services.task_runner.plan_writer import WRITES, Materials
 from pentad.services.task_runner.prompt import KnownTranscript, TranscriptCache
+from pentad.services.task_runner.spoken_decisions import spoken_decision
 from pentad.services.task_runner.step import Step, Steps, bare
 from pentad.services.task_runner.step_hooks import HookTrace, StepHookRunner
 from pentad.services.task_runner.tool_catalog import ToolCatalog
@@ -141,6 +143,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
         """Carry out one plan. False when it was overtaken and must be made again."""
         if step.task.queues:
             step = replace(step, arrived=mail_of_this_turn(step.task, step.arrived))
+        step = await self._with_spoken(step)
         decided = plan(step.task, step.arrived, step.taken.lease.now, self._steps.bounds)
         if isinstance(decided, AskModel | CallAgain):
             return await self._model_steps.make(step, held, decided)
@@ -150,11 +153,22 @@ class RunnerHandler(WakeUps[TaskKeys]):
         WRITES[type(decided)](writer, decided, await self._materials(step, decided))
         return await self._steps.commit(writer, step) != "overtaken"
 
+    async def _with_spoken(self, step: Step) -> Step:
+        """Read the messages that have come as the decision about the one call that waits for it, if they are one."""
+        task, arrived = step.task, step.arrived
+        if not arrived.users or task.paused:
+            return step
+        waiting = [call.id for call in task.open if awaits_decision(call) and call.id not in arrived.results]
+        if len(waiting) != 1 or waiting[0] in arrived.decisions:
+            return step
+        (request,) = (await self._steps.requests(step, waiting)).values()
+        said = spoken_decision(arrived.users, waiting[0], request)
+        return step if said is None else replace(step, arrived=replace(arrived, decisions={waiting[0]: said}))
+
     async def _materials(self, step: Step, decided: Plan) -> Materials:
         """Read what this plan is written from."""
-        if isinstance(decided, Decide):
-            allowed = [call.id for call, decision in decided.decisions if decision.approved]
-            return Materials(requests=await self._steps.requests(step, allowed))
+        if isinstance(decided, Advance):
+            return Materials(requests=await self._steps.requests(step, decided.kept))
         if not isinstance(decided, End | Finish | Pause):
             return Materials()
         results = await self._results(step)

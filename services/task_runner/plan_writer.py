@@ -10,12 +10,11 @@ from pentad.contracts.ids import rfc3339
 from pentad.contracts.records import StepRecord
 from pentad.contracts.turns import NEEDS_APPROVAL
 from pentad.services.task_runner.answer_writer import complete, tell
-from pentad.services.task_runner.approval_writer import write_decisions
 from pentad.services.task_runner.domain.own_tools import answer_of
 from pentad.services.task_runner.domain.plan import (
+    Advance,
     Answered,
     AwaitDecision,
-    Decide,
     End,
     Enqueue,
     Finish,
@@ -30,6 +29,7 @@ from pentad.services.task_runner.domain.plan import (
     StillPaused,
 )
 from pentad.services.task_runner.domain.result_in_prompt import KeptResults
+from pentad.services.task_runner.kept_calls import write_advance
 from pentad.services.task_runner.step_writer import Spent, StepWriter
 from pentad.shared import metrics
 from pentad.shared.actors.approvals import KeptRequest
@@ -51,7 +51,7 @@ class Materials:
     last_record: StepRecord | None = None
     """Record of the task's last step; read for `Finish` alone."""
     requests: Mapping[str, KeptRequest] = field(default_factory=dict)
-    """Calls that persons have allowed, as they are made; read for `Decide` alone."""
+    """Calls that are kept beside the task and change now; read for `Advance` alone."""
 
 
 def _idle(writer: StepWriter, plan: Idle, _: Materials) -> None:
@@ -162,10 +162,10 @@ def _await_decision(writer: StepWriter, _: AwaitDecision, __: Materials) -> None
     writer.wait_for_person(NEEDS_APPROVAL)
 
 
-def _decide(writer: StepWriter, plan: Decide, materials: Materials) -> None:
-    """Make the calls that are allowed, and answer the others."""
+def _advance(writer: StepWriter, plan: Advance, materials: Materials) -> None:
+    """Make the calls that have what they waited for, and ask about or answer the others."""
     writer.postpone()
-    write_decisions(writer, plan, materials.requests)
+    write_advance(writer, plan, materials.requests)
 
 
 def _stale(writer: StepWriter, _: Stale, __: Materials) -> None:
@@ -199,9 +199,9 @@ def _start(writer: StepWriter, _: Start, __: Materials) -> None:
 
 WRITES: Mapping[type[Plan], Callable[[StepWriter, Any, Materials], None]] = MappingProxyType(
     {
+        Advance: _advance,
         Answered: _answered,
         AwaitDecision: _await_decision,
-        Decide: _decide,
         End: _end,
         Enqueue: _enqueue,
         Finish: _finish,

@@ -21,8 +21,9 @@ from pentad.contracts.hooks import (
     PromptSplice,
     StepHooks,
 )
-from pentad.services.task_runner.domain.after_answer import PlannedCall, Rules, planned_call
+from pentad.services.task_runner.domain.after_answer import Rules, planned_call
 from pentad.services.task_runner.domain.call_arguments import parse_arguments
+from pentad.services.task_runner.domain.planned_call import PlannedCall
 from pentad.services.task_runner.domain.result_in_prompt import KeptResult, KeptResults, in_prompt
 from pentad.services.task_runner.hooks import HookCalls, HookFailedError, told_at_end
 from pentad.services.task_runner.step import Step

@@ -31,7 +31,7 @@ from pentad.services.task_runner.domain.own_tools import ANSWERED, COMPLETED, GO
 from pentad.services.task_runner.domain.plan import Closed, EndMode, Timer
 from pentad.services.task_runner.domain.result_in_prompt import KeptResult, KeptResults
 from pentad.services.task_runner.domain.strategy import EndedCall
-from pentad.services.task_runner.domain.targets import asks_person, awaits_decision, starts_task, stays_open
+from pentad.services.task_runner.domain.targets import asks_person, is_kept, starts_task, stays_open
 from pentad.services.task_runner.domain.tool_search import remembered
 from pentad.services.task_runner.domain.turn import current_turn, remaining
 from pentad.services.task_runner.prompt import PINNED, tool_result, user
@@ -230,7 +230,8 @@ class StepWriter:
                     self._append_result(call, outcome.for_model, ok=outcome.ok, duration_ms=outcome.duration_ms)
         self._append_messages(self.arrived.ended, self.arrived.ended_number, shared=shared)
         self._append_messages(self.arrived.users, self.arrived.user_number, shared=shared)
-        self.commit.unmail(self.arrived.result_numbers + self.arrived.decision_numbers)
+        arrived = self.arrived
+        self.commit.unmail(arrived.result_numbers + arrived.decision_numbers + arrived.suspended_numbers)
 
     def _end_with_result(self, call: OpenCall, result: ResultMail, kept: KeptResult) -> None:
         """The result of a call has come. That of a task's branch is no message: the run of the graph has it."""
@@ -301,7 +302,7 @@ class StepWriter:
             outcome = outcomes[each.call.id] = replace(each.outcome, duration_ms=self._since_asked(each.call))
             if starts_task(each.call):
                 self._tell_child(each.call, "cancel")
-            if awaits_decision(each.call):
+            if is_kept(each.call):
                 self.forget_request(each.call.id)
                 self.commit.untimer(self.keys, "expiry")
             if each.call.target != "branch":
@@ -309,7 +310,7 @@ class StepWriter:
         return outcomes
 
     def forget_request(self, call: str) -> None:
-        """A call waits for no decision any more."""
+        """A call waits no more for a decision or for other calls."""
         index = approvals(self.keys.shard, self.keys.tenant)
         self.commit.leave(index, waits_in_index(self.keys.task, call))
         self.commit.unset(self.keys.big, kept_request(call))

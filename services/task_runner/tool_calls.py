@@ -9,9 +9,10 @@ from pentad.contracts.events import ToolCallEvent, ToolProgress, args_ref
 from pentad.contracts.graphs import Runnable
 from pentad.contracts.ids import rfc3339, tool_call_id
 from pentad.contracts.tools import ToolOutcome, ToolSpec
-from pentad.services.task_runner.approval_writer import ARGS_LIMIT, queue_call, request_approval
-from pentad.services.task_runner.domain.after_answer import PlannedCall
+from pentad.services.task_runner.domain.call_order import in_order
+from pentad.services.task_runner.domain.planned_call import PlannedCall
 from pentad.services.task_runner.domain.tool_search import search_result
+from pentad.services.task_runner.kept_calls import ARGS_LIMIT, hold_call, kept, queue_call, request_approval
 from pentad.services.task_runner.step_writer import StepWriter
 from pentad.shared.actors.headers import OpenCall, Target
 from pentad.shared.actors.mail import ResultMail
@@ -39,29 +40,54 @@ class RequestedCall(NamedTuple):
     until: int = 0
     """Time in ms until which a person can allow the call; 0 where none is asked."""
 
+    after: tuple[str, ...] = ()
+    """Ids of the calls that have to end before this one is made."""
+
     @property
     def kept(self) -> list[Any]:
         """The call as the task's header keeps it, for ``OpenCall``."""
-        return OpenCall(self.id, self.tool, self.queue, self.target, self.until).kept
+        return OpenCall(self.id, self.tool, self.queue, self.target, self.until, after=self.after).kept
 
 
 def request_calls(writer: StepWriter, planned: Sequence[PlannedCall], step: int) -> list[RequestedCall]:
-    """Put the calls into their queues, under ids of ours."""
+    """Put the calls into their queues, under ids of ours. Those that must wait are kept beside the task."""
+    planned = in_order(planned)
+    ids = [tool_call_id(writer.keys.shard, random_hex(20)) for _ in planned]
     calls = []
-    for each in planned:
-        call = tool_call_id(writer.keys.shard, random_hex(20))
+    for call, each in zip(ids, planned, strict=True):
         writer.emit(ToolCallEvent, tool_call_id=call, tool=each.tool, **_told(call, each))
         requested = RequestedCall(call, each.tool, each.arguments, "", each.target, each.agent, each.said)
         if each.spec is None or each.args is None or each.problem or each.found is not None:
             _answer_at_once(writer, call, each)
-        elif each.target == "worker":
-            queue_call(writer, _command(writer, call, each.spec, each.args, step), each.spec.queue)
-            requested = requested._replace(queue=each.spec.queue)
-        elif each.target == "approval":
-            until = request_approval(writer, _command(writer, call, each.spec, each.args, step), each.spec, each.said)
-            requested = requested._replace(until=until)
+        elif each.target in ("worker", "approval"):
+            requested = _request(writer, requested, each, each.spec, each.args, step, [ids[n] for n in each.after])
         calls.append(requested)
     return calls
+
+
+def _request(
+    writer: StepWriter,
+    requested: RequestedCall,
+    planned: PlannedCall,
+    spec: ToolSpec,
+    args: dict[str, Any],
+    step: int,
+    after: Sequence[str],
+) -> RequestedCall:
+    """Queue a call of a worker's tool, unless other calls or a person come first."""
+    verdict, asks = planned.verdict, planned.said if planned.target == "approval" else ""
+    command = _command(writer, requested.id, spec, args, step)
+    if verdict.lets_tool_ask(spec):
+        command = command.model_copy(update={"asks_if": True})
+    if not after and not asks:
+        queue_call(writer, command, spec.queue)
+        return requested._replace(queue=spec.queue)
+    approvers = None if verdict.approvers is None else list(verdict.approvers)
+    request = kept(command, spec.queue, spec.parameters, asks, approvers=approvers, expires_s=verdict.expires_s)
+    if after:
+        hold_call(writer, request)
+        return requested._replace(target="calls", after=tuple(after))
+    return requested._replace(until=request_approval(writer, request))
 
 
 def _told(call: str, planned: PlannedCall) -> dict[str, Any]:
@@ -94,6 +120,7 @@ def _command(writer: StepWriter, call: str, spec: ToolSpec, args: dict[str, Any]
         user_id=writer.turn.speaker or None,
         metadata=dict(writer.turn.metadata) or None,
         as_of=writer.task.as_of or None,
+        on_unknown=None if spec.on_unknown == "tell" else spec.on_unknown,
     )
 
 

@@ -9,14 +9,16 @@ from pydantic_core import from_json
 
 from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.dead_letters import DeadLetter
-from pentad.contracts.events import ToolResultEvent
+from pentad.contracts.events import ClientEvent, ToolProgress, ToolResultEvent
 from pentad.contracts.streams import DEAD, EVENTS, TASK_WAKE, TOOL_CALLS
+from pentad.contracts.suspensions import Suspension
 from pentad.contracts.tools import ToolOutcome
 from pentad.services.tool_worker.domain import (
     EVENT_LIMIT,
     CallName,
     bounded,
     named_call,
+    suspension_of,
     when_set_aside,
 )
 from pentad.shared import metrics
@@ -45,7 +47,11 @@ class CallCloser:
         self._attempts = metrics.attempts.labels(TOOL_CALLS.name)
 
     async def close(self, entry: Entry, command: ToolCallCommand, keys: TaskKeys, outcome: ToolOutcome) -> None:
-        """Write the result, unless the call was closed meanwhile."""
+        """Write the result, unless the call was closed meanwhile. One that needs something to go on is given back."""
+        suspension = suspension_of(outcome, command)
+        if suspension is not None:
+            await self.suspend(entry, command, keys, suspension)
+            return
         outcome = bounded(outcome)
         session = SessionKeys(self._shard, command.tenant_id, command.session_id)
         shown = clip(outcome.text, EVENT_LIMIT)
@@ -54,20 +60,50 @@ class CallCloser:
         envelope = {"event_id": f"{call}.result", "at": await guarded("clock", self._store.now)} | command.led_to()
         event = ToolResultEvent.of(envelope, call, command.tool, replace(outcome, text=shown), ref)
         mail = ResultMail.of(call, outcome, ref)
-        names = [keys.calls, entry.stream, keys.header, keys.signals, keys.wake, session.events, bell(self._shard)]
-        told = event.to_json()
-        args: list[Argument] = [call, entry.id, self._group, keys.actor, mail.to_json(), told]
-        args += [events_kept(self._maxlen, len(told)), self._ttl, session.actor]
-        if ref is not None:
-            names.append(keys.big)
-            args += [ref, outcome.for_model]
-        closed, woken = await guarded("tool result", self._store.run, "call_close", names, args)
-        if closed == b"ok":
+        more: list[Argument] = [] if ref is None else [ref, outcome.for_model]
+        closed, woken = await self._write(entry, keys, session, mail, event, more)
+        if closed:
             _count_result(command.tool, outcome, woken)
-            self._consumed.inc()
             self._attempts.observe(outcome.starts)
             if outcome.duration_ms is not None:
                 metrics.tool_seconds.labels(command.tool).observe(outcome.duration_ms / 1000)
+
+    async def suspend(self, entry: Entry, command: ToolCallCommand, keys: TaskKeys, suspension: Suspension) -> None:
+        """Give a call back to its task, with what it needs to go on, unless it was closed meanwhile."""
+        session = SessionKeys(self._shard, command.tenant_id, command.session_id)
+        call = command.tool_call_id
+        event_id, at = f"{call}.suspended.{command.round}", await guarded("clock", self._store.now)
+        told = {"event_id": event_id, "at": at, "tool_call_id": call, "tool": command.tool}
+        told |= {"content": clip(suspension.message, EVENT_LIMIT) or "it waits for a person"}
+        event = ToolProgress.from_fields(command.led_to() | told)
+        mail = ResultMail.of_suspended(command, suspension)
+        closed, woken = await self._write(entry, keys, session, mail, event, [])
+        if closed:
+            _count_written(ToolProgress, woken)
+
+    async def _write(
+        self,
+        entry: Entry,
+        keys: TaskKeys,
+        session: SessionKeys,
+        mail: ResultMail,
+        event: ToolResultEvent | ToolProgress,
+        aside: Sequence[Argument],
+    ) -> tuple[bool, int]:
+        """Write the end of a call. Return whether it was open still, and the number of wake-ups.
+
+        ``aside``: what is kept beside the task, and under which name.
+        """
+        names = [keys.calls, entry.stream, keys.header, keys.signals, keys.wake, session.events, bell(self._shard)]
+        told, call = event.to_json(), mail.tool_call_id
+        args: list[Argument] = [call, entry.id, self._group, keys.actor, mail.to_json(), told]
+        args += [events_kept(self._maxlen, len(told)), self._ttl, session.actor, *aside]
+        if aside:
+            names.append(keys.big)
+        closed, woken = await guarded("tool result", self._store.run, "call_close", names, args)
+        if closed == b"ok":
+            self._consumed.inc()
+        return closed == b"ok", woken
 
     async def set_aside(self, entry: Entry, letter: DeadLetter) -> SetAside:
         """Dead-letter an entry and close its call with an error, when what can be read of it names an open call.
@@ -114,16 +150,21 @@ class CallCloser:
 def _count_result(tool: str, outcome: ToolOutcome, woken: int) -> None:
     """A call has its one result: an event, mail, perhaps a wake-up."""
     metrics.tool_calls.labels(tool, outcome.counted_as).inc()
-    for written in _written():
+    _count_written(ToolResultEvent, woken)
+
+
+def _count_written(event: type[ClientEvent], woken: int) -> None:
+    """An event and a piece of mail were written, perhaps a wake-up too."""
+    for written in _written(event):
         written.inc()
     count_wake_ups(TASK_WAKE, woken)
 
 
 @cache
-def _written() -> tuple[Any, ...]:
-    """Counters of the event and the mail of a result."""
-    event = metrics.published.labels(EVENTS.name, ToolResultEvent.__name__)
-    return event, metrics.published.labels(TASK_WAKE.name, RESULT)
+def _written(event: type[ClientEvent]) -> tuple[Any, ...]:
+    """Counters of the event and the mail of a call."""
+    told = metrics.published.labels(EVENTS.name, event.__name__)
+    return told, metrics.published.labels(TASK_WAKE.name, RESULT)
 
 
 def _tool_of(name: CallName, open_calls: bytes | None) -> str | None:

@@ -6,8 +6,10 @@ from typing import Literal
 
 from pydantic_core import from_json
 
+from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.ids import DEFAULT_TENANT, is_identifier
 from pentad.contracts.plain_json import collector_waits
+from pentad.contracts.suspensions import MAX_MESSAGE, Suspension
 from pentad.contracts.tools import Effect, OutcomeKind, ToolOutcome
 from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
@@ -31,6 +33,14 @@ def unknown(starts: int, why: str | None = None) -> ToolOutcome:
     """Return the outcome of a call whose effect is unknown. ``why``: the cause, when it is not the worker's death."""
     text = UNKNOWN if why is None else f"outcome unknown: {why}; it must not run twice"
     return ToolOutcome("unknown", text, starts=starts)
+
+
+def suspension_of(outcome: ToolOutcome, command: ToolCallCommand) -> Suspension | None:
+    """Return what a call needs to go on; None for one that has ended. A person may know an outcome that nobody else
+    does."""
+    if outcome.kind == "unknown" and command.on_unknown == "ask":
+        return Suspension(needs="outcome", message=outcome.text[:MAX_MESSAGE])
+    return outcome.suspension
 
 
 def after_outcome(kind: OutcomeKind, effect: Effect) -> Literal["close", "again", "unknown"]:

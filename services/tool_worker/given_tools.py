@@ -22,10 +22,14 @@ from pentad.services.tool_worker.children.call_server import (
     success,
 )
 from pentad.services.tool_worker.sources import OnProgress, ToolInvocation
+from pentad.shared.plugins.companions import CompanionDefinition
 from pentad.shared.plugins.context import ToolContext
-from pentad.shared.plugins.definition import ToolDefinition
+from pentad.shared.plugins.definition import ToolDefinition, companions_of
 from pentad.shared.plugins.results import clean
 from pentad.shared.settings import tool_environment
+
+Runs = ToolDefinition | CompanionDefinition
+"""The tool that a call runs, or a companion of it."""
 
 
 class GivenTools:
@@ -39,6 +43,7 @@ class GivenTools:
 
     def __init__(self, definitions: Sequence[ToolDefinition], threads: int) -> None:
         self._definitions = {definition.spec.name: definition for definition in definitions}
+        self._companions = companions_of(definitions)
         self._threads = threads
         environment = tool_environment({name for definition in definitions for name in definition.env})
         self.tools: Mapping[str, ToolSpec] = MappingProxyType(
@@ -58,7 +63,8 @@ class GivenTools:
 
     async def run(self, invocation: ToolInvocation, on_progress: OnProgress, *, alone: bool = False) -> ToolOutcome:
         """Run one call. Every failure is an outcome; cancelling it cancels the tool."""
-        definition, begun = self._definitions[invocation.tool], perf_counter()
+        definition = self._companions.get(invocation.name) or self._definitions[invocation.tool]
+        begun = perf_counter()
         loop = asyncio.get_running_loop()
         context = replace(invocation.context, report=_LatestProgress(loop, on_progress))
         # A task of its own: what the tool does to it, cancelling included, is not done to us.
@@ -75,7 +81,7 @@ class GivenTools:
         kind, text = CANCELLED if running.cancelled() else running.result()
         return ToolOutcome(kind, text, _ms(begun))
 
-    async def _answer(self, definition: ToolDefinition, args: dict[str, Any], context: ToolContext) -> Answer:
+    async def _answer(self, definition: Runs, args: dict[str, Any], context: ToolContext) -> Answer:
         try:
             if definition.belongs_to is not None:
                 await definition.belongs_to.ready()
@@ -87,7 +93,7 @@ class GivenTools:
         except BaseException as error:  # sys.exit() in a tool must not end the program
             return failure(definition.spec.name, error)
 
-    async def _in_thread(self, definition: ToolDefinition, args: dict[str, Any], context: ToolContext) -> Answer:
+    async def _in_thread(self, definition: Runs, args: dict[str, Any], context: ToolContext) -> Answer:
         """Run a plain function; one that returns an awaitable goes on on the loop.
 
         A daemon thread: one that hangs must not hold up the end of the program.

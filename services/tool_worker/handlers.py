@@ -13,6 +13,7 @@ from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.events import ToolProgress
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.streams import TOOL_CALLS
+from pentad.contracts.suspensions import MAX_MESSAGE, Suspension
 from pentad.contracts.tools import Effect, ToolOutcome
 from pentad.services.tool_worker.call_closer import CallCloser
 from pentad.services.tool_worker.domain import EVENT_LIMIT, after_outcome, unknown
@@ -24,6 +25,7 @@ from pentad.shared.event_loop import cancel_all
 from pentad.shared.events.ephemeral import EphemeralEvents
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import SessionKeys, TaskKeys
+from pentad.shared.plugins.companions import WAS_DONE, WAS_NOT_DONE
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.settings import Settings
 from pentad.shared.store.beats import beat_s, keep_beating, write_before_stop
@@ -35,6 +37,10 @@ from pentad.shared.work.handler import MAX_STARTS, Handler, SetAside
 _HOLD_S = 0.5
 """How long a call whose tool is not here is held before another worker is offered it."""
 _CLAIM_POLL_S = 0.005
+_ASK_S = 30.0
+"""Seconds that a tool has to say whether a person must allow a call."""
+_LOOK_UP_S = 60.0
+"""Seconds that a tool has to look up what has become of a call."""
 _REMEMBERED = 10_000
 _NO_CONTEXT = ToolContext()
 _DEADLINE_PASSED = "the deadline has passed"
@@ -81,6 +87,19 @@ class RunningCall:
     entry: Entry
     attempt: int
     task: "asyncio.Task[object]"
+    reconciles: bool
+    """Whether its tool can look up later what has become of it."""
+
+
+def _run_of(command: ToolCallCommand) -> str:
+    """Return the name of one run of a call: it runs again when it has got what it was suspended for."""
+    return f"{command.tool_call_id} {command.round}"
+
+
+def _reconciles(source: ToolSource, command: ToolCallCommand) -> bool:
+    """Whether the tool can look up what has become of the call."""
+    spec = source.tools.get(command.tool)
+    return spec is not None and spec.reconciles
 
 
 class ToolHandler(Handler):
@@ -118,21 +137,24 @@ class ToolHandler(Handler):
             await self._release(entry, command)
             return Done.LEFT
         keys = TaskKeys(self._shard, command.tenant_id, command.task_id or "")
+        if command.asks_if and (asks := await self._asks(source, command)) is not None:
+            await self._closer.suspend(entry, command, keys, asks)
+            return Done.COMMITTED
         if source.quick and not entry.redelivered and command.effect is Effect.PURE:
             # A quick pure call ends before a claim could be written: it may run twice, and its result is dropped if
             # the call was closed.
             await self._closer.close(entry, command, keys, await self._execute(source, command, 1))
             return Done.COMMITTED
-        verdict, *more = await self._claim(entry, command, keys)
+        verdict, *more = await self._claim(entry, command, keys, command.effect)
         ours = verdict in (b"run", b"claimed")
         if ours and command.tool_call_id in self._running:
             return Done.LEFT
         # A claim that was ours before: its reply was lost, or Redis lost the call's end. An unsafe call that ran here
         # (`_ran`) is unknown, any other runs.
-        if ours and command.tool_call_id not in self._ran:
+        if ours and _run_of(command) not in self._ran:
             await self._run(source, entry, command, keys, int(more[0]))
         elif ours or verdict == b"unknown":
-            await self._closer.close(entry, command, keys, unknown(int(more[0])))
+            await self._find_out(source, entry, command, keys, int(more[0]))
         elif verdict == b"poison":
             reason = f"{MAX_STARTS} starts of this call ended without an outcome"
             await self._closer.close(entry, command, keys, ToolOutcome("error", reason, starts=int(more[0])))
@@ -140,10 +162,13 @@ class ToolHandler(Handler):
             return Done.LEFT
         return Done.COMMITTED
 
-    async def _claim(self, entry: Entry, command: ToolCallCommand, keys: TaskKeys) -> list[Any]:
-        """Claim a call before it runs. A stop waits for claims under way, so that it sees all that runs."""
+    async def _claim(self, entry: Entry, command: ToolCallCommand, keys: TaskKeys, effect: Effect) -> list[Any]:
+        """Claim a call before it runs. A stop waits for claims under way, so that it sees all that runs.
+
+        ``effect``: whether it may be claimed that another has started.
+        """
         args: list[Argument] = [
-            command.tool_call_id, self._owner, command.effect, entry.id, self._group, MAX_STARTS, self._consumer_name
+            command.tool_call_id, self._owner, effect, entry.id, self._group, MAX_STARTS, self._consumer_name
         ]  # fmt: skip
         self._claims += 1
         try:
@@ -152,16 +177,38 @@ class ToolHandler(Handler):
         finally:
             self._claims -= 1
 
-    async def _run(
-        self, source: ToolSource, entry: Entry, command: ToolCallCommand, keys: TaskKeys, attempt: int
+    async def _find_out(
+        self, source: ToolSource, entry: Entry, command: ToolCallCommand, keys: TaskKeys, starts: int
     ) -> None:
+        """Have the tool look up what has become of a call whose outcome is unknown; where it cannot, say that."""
+        if not _reconciles(source, command):
+            await self._closer.close(entry, command, keys, unknown(starts))
+            return
+        verdict, *more = await self._claim(entry, command, keys, Effect.IDEMPOTENT)
+        if verdict in (b"run", b"claimed"):
+            await self._run(source, entry, command, keys, int(more[0]), looks=True)
+        elif verdict == b"poison":
+            await self._closer.close(entry, command, keys, unknown(starts))
+
+    async def _run(
+        self,
+        source: ToolSource,
+        entry: Entry,
+        command: ToolCallCommand,
+        keys: TaskKeys,
+        attempt: int,
+        *,
+        looks: bool = False,
+    ) -> None:
+        """Run a claimed call to its result. ``looks``: it may have been made, which its tool looks up first."""
         task = asyncio.current_task()
         assert task is not None
-        self._running[command.tool_call_id] = RunningCall(command, keys, entry, attempt, task)
+        reconciles = _reconciles(source, command)
+        self._running[command.tool_call_id] = RunningCall(command, keys, entry, attempt, task, reconciles)
         if command.effect is Effect.UNSAFE:
-            self._remember(command.tool_call_id)
+            self._remember(_run_of(command))
         try:
-            outcome = await self._execute(source, command, attempt)
+            outcome = await self._execute(source, command, attempt, looks=looks)
         finally:
             del self._running[command.tool_call_id]
         if command.effect is Effect.UNSAFE:
@@ -169,21 +216,52 @@ class ToolHandler(Handler):
             task.add_done_callback(self._writing.discard)
         await self._closer.close(entry, command, keys, outcome)
 
-    def _remember(self, call: str) -> None:
-        self._ran[call] = None
+    def _remember(self, run: str) -> None:
+        self._ran[run] = None
         if len(self._ran) > _REMEMBERED:
             self._ran.popitem(last=False)
 
-    async def _execute(self, source: ToolSource, command: ToolCallCommand, attempt: int) -> ToolOutcome:
-        """Run until there is an outcome that may be told."""
+    async def _execute(
+        self, source: ToolSource, command: ToolCallCommand, attempt: int, *, looks: bool = False
+    ) -> ToolOutcome:
+        """Run until there is an outcome that may be told. ``looks``: see `_run`."""
         while True:
+            if looks and (found := await self._look_up(source, command, attempt)) is not None:
+                return found
             outcome = await self._once(source, command, attempt)
             verdict = after_outcome(outcome.kind, command.effect)
-            if verdict == "unknown":
+            looks = verdict == "unknown" and _reconciles(source, command)
+            if verdict == "unknown" and not (looks and attempt < MAX_STARTS):
                 return unknown(attempt, outcome.text)
             if verdict == "close" or attempt >= MAX_STARTS:
                 return outcome if attempt == 1 else replace(outcome, starts=attempt)
             attempt += 1
+
+    async def _look_up(self, source: ToolSource, command: ToolCallCommand, attempt: int) -> ToolOutcome | None:
+        """Ask the tool whether the call was made. Return what has become of it; None when it was not made."""
+        timeout = min(command.timeout, _LOOK_UP_S)
+        invocation = ToolInvocation(
+            command.tool, command.args, timeout, self._context(command, attempt), part="reconcile"
+        )
+        outcome = await source.run(invocation, _unheard)
+        word, _, result = outcome.text.partition("\n")
+        if outcome.ok and word == WAS_NOT_DONE:
+            return None
+        if outcome.ok and word == WAS_DONE:
+            return replace(outcome, text=result, starts=attempt)
+        why = "" if outcome.ok else f": {outcome.text}"
+        return unknown(attempt, f"the tool had started when its worker died, and could not find out more{why}")
+
+    async def _asks(self, source: ToolSource, command: ToolCallCommand) -> Suspension | None:
+        """Ask the tool whether a person must allow the call. A tool that cannot say it has the person asked."""
+        timeout = min(command.timeout, _ASK_S)
+        invocation = ToolInvocation(command.tool, command.args, timeout, self._context(command, 1), part="ask_if")
+        outcome = await source.run(invocation, _unheard)
+        if outcome.ok and not outcome.text:
+            return None
+        why = outcome.text if outcome.ok else f"the tool could not say whether this call may be made: {outcome.text}"
+        form = source.tools[command.tool].parameters if command.tool in source.tools else None
+        return Suspension(needs="approval", message=why[:MAX_MESSAGE], form=form)
 
     async def _once(self, source: ToolSource, command: ToolCallCommand, attempt: int) -> ToolOutcome:
         if not command.due:
@@ -200,7 +278,13 @@ class ToolHandler(Handler):
     async def _within(self, source: ToolSource, command: ToolCallCommand, attempt: int, timeout: float) -> ToolOutcome:
         if source.quick:  # over before it could say anything of itself
             return await source.run(ToolInvocation(command.tool, command.args, timeout, _NO_CONTEXT), _unheard)
-        context = ToolContext(
+        context = self._context(command, attempt)
+        invocation = ToolInvocation(command.tool, command.args, timeout, context, resumed=command.resumed)
+        return await source.run(invocation, self._progress(command), alone=attempt > 1)
+
+    @staticmethod
+    def _context(command: ToolCallCommand, attempt: int) -> ToolContext:
+        return ToolContext(
             tool_call_id=command.tool_call_id,
             idempotency_key=command.tool_call_id,
             attempt=attempt,
@@ -212,8 +296,6 @@ class ToolHandler(Handler):
             metadata=command.metadata or {},
             as_of=datetime.fromisoformat(command.as_of) if command.as_of else None,
         )
-        invocation = ToolInvocation(command.tool, command.args, timeout, context)
-        return await source.run(invocation, self._progress(command), alone=attempt > 1)
 
     def _progress(self, command: ToolCallCommand) -> Progress:
         session, s = SessionKeys(self._shard, command.tenant_id, command.session_id), self._settings
@@ -255,8 +337,9 @@ class ToolHandler(Handler):
         _, pending = await asyncio.wait([*self._writing, *(r.task for r in unsafe)], timeout=unsafe_grace_s)
         late = [r for r in unsafe if r.task in pending]
         await cancel_all([r.task for r in late])
-        if late:
-            await write_before_stop(self._store, "an unsafe call", self._report_unknown(late))
+        told = [r for r in late if not r.reconciles]  # of the others, another worker finds out
+        if told:
+            await write_before_stop(self._store, "an unsafe call", self._report_unknown(told))
 
     async def _report_unknown(self, calls: list[RunningCall]) -> None:
         await asyncio.gather(*(self._closer.close(r.entry, r.command, r.keys, unknown(r.attempt)) for r in calls))

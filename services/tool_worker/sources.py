@@ -5,8 +5,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any, Literal, Protocol
 
+from pentad.contracts.suspensions import Resumption
 from pentad.contracts.tools import ToolOutcome, ToolSpec
 from pentad.shared.immutable import immutable
+from pentad.shared.plugins.companions import CompanionKind, companion_name
 from pentad.shared.plugins.context import ToolContext
 
 log = logging.getLogger(__name__)
@@ -14,6 +16,10 @@ log = logging.getLogger(__name__)
 
 OnProgress = Callable[[str, float | None], None]
 """Takes what a running tool says of itself, and how far it is (0 to 1)."""
+
+
+Part = Literal["call"] | CompanionKind
+"""Part of a tool: its function, or a companion that decides about its calls."""
 
 
 @immutable
@@ -27,11 +33,20 @@ class ToolInvocation:
     context: ToolContext = field(default_factory=ToolContext)
     """Context of the call. Its ``report`` is not used: progress goes to ``on_progress``."""
     word: Literal["tool", "hook"] = "tool"
+    part: Part = "call"
+    """Part of the tool that is run."""
+    resumed: Resumption | None = None
+    """Answer with which a suspended call goes on; None for a call that begins."""
+
+    @property
+    def name(self) -> str:
+        """Name of what is run, in its process."""
+        return self.tool if self.part == "call" else companion_name(self.tool, self.part)
 
     @property
     def title(self) -> str:
         """The tool or hook in words."""
-        return f"{self.word} {self.tool!r}"
+        return f"{self.word} {self.name!r}"
 
 
 class ToolSource(Protocol):
@@ -57,7 +72,8 @@ class ToolSource(Protocol):
     async def run(self, invocation: ToolInvocation, on_progress: OnProgress, *, alone: bool = False) -> ToolOutcome:
         """Run one attempt of a call. Never raises for what a tool does; cancelling it cancels the tool.
 
-        ``alone``: an attempt before may have brought its process down.
+        ``alone``: an attempt before may have brought its process down. An outcome may be ``suspended``: the call is
+        then made again with what it needs, ``resumed``, by whichever worker.
         """
 
 

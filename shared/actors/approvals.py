@@ -1,4 +1,4 @@
-"""Calls that wait for an approval, as they are kept beside their task until a person has decided."""
+"""Calls that are not made yet, kept beside their task until a person has decided or other calls have ended."""
 
 from typing import Any
 
@@ -6,21 +6,39 @@ from pentad.contracts.approvals import PendingApproval
 from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.envelope import Contract
 from pentad.contracts.ids import rfc3339
+from pentad.contracts.suspensions import Needs
 
 
 class KeptRequest(Contract):
-    """A tool call that a person must allow, as it would be made, and everything that the decision is checked by."""
+    """A tool call that is not made yet, as it would be made, and everything that a person's decision is checked by."""
 
     command: ToolCallCommand
     queue: str
     parameters: dict[str, Any]
-    """JSON schema of the tool's arguments."""
+    """JSON schema of the arguments that a person may give: those of the tool, or the values that it needs to go on."""
     args_digest: str
     reason: str
-    """Reason why a person is asked."""
+    """Reason why a person is asked; '' where none is."""
     asked_at: int
     """Time in ms of the server's clock, like the next one."""
     expires_at: int
+    needs: Needs = "approval"
+    """What the person is asked for."""
+    state: str = ""
+    """State of the tool, for a call that it has suspended."""
+    approvers: list[str] | None = None
+    """Users who may decide; None: everyone who may decide in the session."""
+    expires_s: float | None = None
+    """Seconds that a person has to decide, where it is not the setting that says so."""
+
+    @property
+    def is_form(self) -> bool:
+        """Whether the decision consists of values, not of yes or no alone."""
+        return self.needs != "approval"
+
+    def may_decide(self, who: str | None) -> bool:
+        """Whether this user may decide about the call; all may where nobody is named."""
+        return self.approvers is None or who in self.approvers
 
     def shown(self) -> PendingApproval:
         """Return the call as persons see it who may decide."""
@@ -37,6 +55,9 @@ class KeptRequest(Contract):
             reason=self.reason,
             asked_at=rfc3339(self.asked_at),
             expires_at=rfc3339(self.expires_at),
+            needs=self.needs,
+            form=self.parameters if self.is_form else None,
+            approvers=self.approvers,
         )
 
 

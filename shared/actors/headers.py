@@ -47,10 +47,10 @@ class Lease:
     """The server's clock when it was taken, in ms."""
 
 
-Target = Literal["worker", "person", "runner", "task", "branch", "approval"]
+Target = Literal["worker", "person", "runner", "task", "branch", "approval", "calls"]
 """Who ends a call: a tool-worker, with a result; the person, with an answer; the task-runner itself; a task that a
 model has called; a task that a node of a graph has started, a branch. ``approval``: a person must first allow the call,
-which then is a tool-worker's."""
+or give it what it needs to go on; then it is a tool-worker's. ``calls``: other calls must end first."""
 
 
 @immutable
@@ -66,11 +66,15 @@ class OpenCall:
     """Time in ms until which a person can allow the call; 0 where none is asked."""
     decision: Mapping[str, str] | None = field(default=None, hash=False)
     """Decision of a person about the call, as its result's metadata says it; None where none was asked."""
+    after: Sequence[str] = ()
+    """Ids of the calls that have to end before this one is made."""
 
     @property
     def kept(self) -> list[Any]:
-        """The call as the task's header keeps it, without what it does not have."""
+        """The call as the task's header keeps it, without what it does not have at the end."""
         kept: list[Any] = [self.id, self.tool, self.queue]
+        if self.after:
+            return [*kept, self.target, self.until, self.decision and dict(self.decision), list(self.after)]
         if self.decision:
             return [*kept, self.target, self.until, dict(self.decision)]
         if self.until:

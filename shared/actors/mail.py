@@ -4,9 +4,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from pentad.contracts.commands import InboundMessage
+from pentad.contracts.commands import InboundMessage, ToolCallCommand
 from pentad.contracts.envelope import Contract
 from pentad.contracts.events import EndStatus, TaskUsage
+from pentad.contracts.suspensions import Suspension
 from pentad.contracts.tools import ToolOutcome
 
 NEW_TASK = "new"
@@ -50,6 +51,13 @@ class ChildOutcome(Contract):
     usage: TaskUsage = TaskUsage()
 
 
+class SuspendedCall(Contract):
+    """A tool call that has begun and cannot go on yet, as its tool-worker gives it back."""
+
+    command: ToolCallCommand
+    suspension: Suspension
+
+
 class ResultMail(Contract):
     """A tool call's outcome (mail kind ``result``)."""
 
@@ -63,12 +71,20 @@ class ResultMail(Contract):
     """Milliseconds that the call took; None if it did not run to its end."""
     child: ChildOutcome | None = None
     """Further outcome of a task that the call has started; None for a tool's."""
+    suspended: SuspendedCall | None = None
+    """Set for a call that has not ended, because it needs something to go on."""
 
     @classmethod
     def of(cls, call: str, outcome: ToolOutcome, ref: str | None = None) -> "ResultMail":
         """The mail that tells a task of a call's outcome. ``ref``: what the model is told is kept aside under it."""
         content = "" if ref else outcome.for_model
         return cls(tool_call_id=call, content=content, ok=outcome.ok, ref=ref, duration_ms=outcome.duration_ms)
+
+    @classmethod
+    def of_suspended(cls, command: ToolCallCommand, suspension: Suspension) -> "ResultMail":
+        """The mail that gives back a call which cannot go on yet."""
+        given_back = SuspendedCall(command=command, suspension=suspension)
+        return cls(tool_call_id=command.tool_call_id, content="", ok=False, suspended=given_back)
 
 
 class MoveMail(Contract):
@@ -91,6 +107,8 @@ class ApprovalMail(Contract):
     reason: str = ""
     args: dict[str, Any] | None = None
     """Arguments with which the call is made instead, if the person has changed them."""
+    spoken: bool | None = None
+    """Set where a message of the person is the decision, so that nobody has been told of it yet."""
 
 
 class CallRequest(Contract):

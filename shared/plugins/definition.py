@@ -1,11 +1,12 @@
 """The definition of a registered tool: its description for the model, and how its arguments become a call."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from pentad.contracts.tools import ToolSpec
 from pentad.shared.plugins.arguments import ToolArguments
+from pentad.shared.plugins.companions import CompanionDefinition
 from pentad.shared.plugins.context import ToolContext
 
 _TYPE_KEYWORDS = frozenset({"$ref", "allOf", "anyOf", "const", "enum", "oneOf", "type"})
@@ -50,6 +51,8 @@ class ToolDefinition:
     """Variables of the worker's environment that the tool may see."""
     belongs_to: ToolObject | None = None
     """The object whose method ``function`` is."""
+    companions: Sequence[CompanionDefinition] = ()
+    """Functions that decide about its calls."""
 
     @property
     def source(self) -> str:
@@ -73,6 +76,11 @@ class ToolDefinition:
         """
         kwargs = self.bind(args, context)
         return self.function(**kwargs) if self.belongs_to is None else self.function(self.belongs_to.held, **kwargs)
+
+
+def companions_of(tools: Iterable[ToolDefinition]) -> dict[str, CompanionDefinition]:
+    """Return the companions of these tools, by name."""
+    return {each.spec.name: each for tool in tools for each in tool.companions}
 
 
 def description_gaps(spec: ToolSpec) -> Iterator[str]:

@@ -7,7 +7,9 @@ from typing import Any, Literal, TypeVar, overload
 
 from pydantic import ValidationError
 
-from pentad.contracts.tools import RESERVED_NAMES, TIMEOUT_S, Approval, Effect, ToolSpec
+from pentad.contracts.tools import RESERVED_NAMES, TIMEOUT_S, Approval, Effect, OnUnknown, ToolSpec
+from pentad.shared.plugins.arguments import ToolArguments
+from pentad.shared.plugins.companions import CompanionDefinition, CompanionKind, define_companion
 from pentad.shared.plugins.definition import ToolDefinition, ToolObject
 from pentad.shared.plugins.docstrings import parse_docstring
 from pentad.shared.plugins.errors import PluginError
@@ -23,7 +25,9 @@ _RULES = {
     "timeout": "must be a number of seconds greater than 0",
     "queue": "must be 1 to 32 of lower case letters, digits and '-'",
     "isolated": "must be True or False",
-    "approval": "must be 'never' or 'always'",
+    "approval": "must be 'never', 'always' or 'ask_if'",
+    "on_unknown": "must be 'tell' or 'ask'",
+    "after": "must be a list of names of tools",
 }
 _DEFINITION = "__pentad_tool__"
 """Attribute of a decorated function: its definition."""
@@ -44,6 +48,10 @@ def tool(
     env: Sequence[str] = (),
     parameters: Mapping[str, Any] | None = None,
     approval: Approval = "never",
+    ask_if: Callable[..., Any] | None = None,
+    on_unknown: OnUnknown = "tell",
+    reconcile: Callable[..., Any] | None = None,
+    after: Sequence[str] = (),
 ) -> Callable[[F], F]: ...
 
 
@@ -56,6 +64,10 @@ def tool(
     env: Sequence[str] = (),
     parameters: Mapping[str, Any] | None = None,
     approval: Approval = "never",
+    ask_if: Callable[..., Any] | None = None,
+    on_unknown: OnUnknown = "tell",
+    reconcile: Callable[..., Any] | None = None,
+    after: Sequence[str] = (),
 ) -> Any:
     """Makes a function a tool that models can call; the function itself stays as it is.
 
@@ -64,13 +76,18 @@ def tool(
     tool-workers that run it. ``isolated`` gives each call a process of its own. ``env`` names variables of the
     tool-worker's environment that it reads when it is called. ``parameters`` is a JSON schema of the arguments, in
     place of the one that is made of the signature: the function gets them by their names, as JSON values. With
-    ``approval="always"`` each call waits until a person allows it. Also without parentheses. Raises ``PluginError``
-    when the function cannot be a tool.
+    ``approval="always"`` each call waits until a person allows it, with ``approval="ask_if"`` one for which
+    ``ask_if(...)`` returns True or a reason. ``reconcile(...)`` looks up what has become of an unsafe call whose worker
+    was lost, by its ``ToolContext.idempotency_key``: it returns ``pentad.Done(result)``, ``pentad.NOT_DONE``, or None.
+    Both take arguments of the tool by their names. With ``on_unknown="ask"`` a person is asked about a call whose
+    outcome is unknown, before the model is told. ``after`` names tools whose calls in the same answer come first.
+    Also without parentheses. Raises ``PluginError`` when the function cannot be a tool.
     """
     if name is not None and not isinstance(name, str):
         return _decorated(name, define(name))
     options: dict[str, Any] = {"effect": effect, "timeout": timeout, "queue": queue, "isolated": isolated}
-    options |= {"name": name, "env": env, "parameters": parameters, "approval": approval}
+    options |= {"name": name, "env": env, "parameters": parameters, "approval": approval, "ask_if": ask_if}
+    options |= {"on_unknown": on_unknown, "reconcile": reconcile, "after": after}
     return lambda function: _decorated(function, define(function, **options))
 
 
@@ -90,6 +107,10 @@ def define(
     env: Sequence[str] = (),
     parameters: Mapping[str, Any] | None = None,
     approval: Approval = "never",
+    ask_if: Callable[..., Any] | None = None,
+    on_unknown: OnUnknown = "tell",
+    reconcile: Callable[..., Any] | None = None,
+    after: Sequence[str] = (),
     belongs_to: ToolObject | None = None,
 ) -> ToolDefinition:
     """Return the definition of a function as a tool, without registering it. Raises ``PluginError``.
@@ -99,7 +120,9 @@ def define(
     _check_function(function, is_method=belongs_to is not None)
     name = function.__name__ if name is None else name
     options = {"name": name, "effect": effect, "timeout": timeout, "queue": queue, "isolated": isolated}
-    options["approval"] = approval
+    options |= {"approval": approval, "on_unknown": on_unknown, "after": after, "reconciles": reconcile is not None}
+    if (ask_if is not None) != (approval == "ask_if"):
+        raise PluginError(f'tool {name!r}: approval="ask_if" and ask_if=FUNCTION belong together')
     variables = _variables(name, env)
     _spec(options)  # a wrong option is told before a wrong signature
     doc = parse_docstring(function.__doc__)
@@ -113,7 +136,16 @@ def define(
         context_parameters=context,
         env=variables,
         belongs_to=belongs_to,
+        companions=_companions(name, arguments, ask_if, reconcile),
     )
+
+
+def _companions(
+    tool: str, arguments: ToolArguments, ask_if: Callable[..., Any] | None, reconcile: Callable[..., Any] | None
+) -> list[CompanionDefinition]:
+    """Return the definitions of the companions that a tool has."""
+    given: list[tuple[CompanionKind, Callable[..., Any] | None]] = [("ask_if", ask_if), ("reconcile", reconcile)]
+    return [define_companion(tool, kind, each, arguments) for kind, each in given if each is not None]
 
 
 def _others(name: str) -> str:

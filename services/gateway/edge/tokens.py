@@ -53,7 +53,7 @@ class Grant:
             raise not_for_tokens("this token is for another session")
 
     def message(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a message's body as one of the token's session and user.
+        """Return a message's body as one of the token's session and user, which decides only if the token may.
 
         Raises ``ProblemError`` (403) if the body names others.
         """
@@ -61,7 +61,8 @@ class Grant:
             raise not_for_tokens("this token is for another session than the message's `session_id`")
         if body.get("user_id") not in (None, self.user):
             raise not_for_tokens("this token is not for the message's `user_id`: leave it out")
-        return {**body, "session_id": self.session, "user_id": self.user}
+        decides = body.get("decides") if "approve" in self.may else False
+        return {**body, "session_id": self.session, "user_id": self.user, "decides": decides}
 
 
 def not_for_tokens(detail: str) -> ProblemError:

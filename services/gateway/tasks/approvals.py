@@ -82,8 +82,10 @@ class Approvals:
             request = await self._request(keys, call)
             if request is None:
                 return await self._decided_before(keys, call, asked)
-            if asked.args is not None:
-                _check_arguments(asked.args, request.parameters)
+            if not request.may_decide(by):
+                raise _not_an_approver(call)
+            if asked.args is not None or (request.is_form and asked.approved):
+                _check_arguments(asked.args or {}, request.parameters)
             return await self._commit(keys, call, asked, request, by)
         except UnreadableError as error:
             raise invalid(str(error)) from None
@@ -151,7 +153,7 @@ class Approvals:
         self, keys: TaskKeys, call: str, asked: AskedDecision, request: KeptRequest, by: str
     ) -> ApprovalDecision:
         session = SessionKeys(keys.shard, keys.tenant, request.command.session_id)
-        same = asked.args is None or digest_of_args(asked.args) == request.args_digest
+        same = asked.args is None or (not request.is_form and digest_of_args(asked.args) == request.args_digest)
         edited = None if same else asked.args
         at = rfc3339(await self._store.clock())
         made = ApprovalDecision(
@@ -253,6 +255,12 @@ def _closed(task: str, call: str, *, ended: bool) -> ProblemError:
 
 def _refused(detail: str) -> ProblemError:
     return ProblemError(409, detail, ErrorCode.NOT_ALLOWED)
+
+
+def _not_an_approver(call: str) -> ProblemError:
+    return ProblemError(
+        403, f"only the approvers of {call} may decide about it: see `approvers`", ErrorCode.NOT_ALLOWED
+    )
 
 
 def _unknown(task: str) -> ProblemError:

@@ -1,6 +1,6 @@
 """Decides what a task does when the model has answered. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
 from pentad.contracts.events import INTERRUPTED
@@ -10,8 +10,9 @@ from pentad.contracts.tools import TOOL_SEARCH, ApprovalMode, Effect, ToolSpec
 from pentad.services.task_runner.domain.call_arguments import parse_arguments
 from pentad.services.task_runner.domain.own_tools import COMPLETE_TASK, joined, target_of, text_of
 from pentad.services.task_runner.domain.plan import EndMode
+from pentad.services.task_runner.domain.planned_call import PlannedCall
 from pentad.services.task_runner.domain.tool_search import MOST_QUERY, QUERY, found_by
-from pentad.shared.actors.headers import Target
+from pentad.services.task_runner.domain.verdict import NO_VERDICT, Verdict
 from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
 from pentad.shared.models.ports import ModelAnswer, ToolCallDraft
@@ -34,32 +35,6 @@ _WHOLE = ("stop", "tool_calls")
 """Finish reasons of an answer that came to its end."""
 REDRIVEN = "redriven"
 """Stands for the model's name where a person has redriven tool calls."""
-
-
-@immutable
-class PlannedCall:
-    """A tool call that the answer asks for, and whether it can be made."""
-
-    tool: str
-    spec: ToolSpec | None
-    """Specification of the tool; None when no worker knows it."""
-    arguments: str
-    """Arguments for the prompt: JSON, whatever the model wrote."""
-    args: dict[str, object] | None
-    """Parsed arguments; None when they are not a JSON object."""
-    raw: str
-    """Arguments as the model wrote them."""
-    problem: str = ""
-    """Reason why the call cannot be made, which becomes its result; '' for a call to be made."""
-    target: Target = "worker"
-    """Target that ends the call. A call that cannot be made has the target ``worker`` and its result already."""
-    said: str = ""
-    """Question to a person, the answer with which the task ends, the task of another agent, or why a person must allow
-    the call; '' for a call that a worker gets at once."""
-    agent: Runnable | None = None
-    """Instruction or graph that the call starts a task of; None for any other call."""
-    found: tuple[ToolSpec, ...] | None = None
-    """Tools that a call of `tool_search` has found, which are its result already; None for any other call."""
 
 
 @immutable
@@ -137,6 +112,11 @@ class NothingSaid:
 Next = CallTools | Complete | AskAgain | Fail | CallFailed | CutShort
 
 
+def _no_verdict(_: ToolSpec, __: Mapping[str, object]) -> Verdict:
+    """Find no rule."""
+    return NO_VERDICT
+
+
 @immutable
 class Rules:
     """Rules that an answer must follow, and limits of the turn."""
@@ -158,9 +138,11 @@ class Rules:
     depth: int = 0
     """Number of tasks above this one."""
     max_calls: int = 128
+    """Calls of one answer that are made; further calls are answered with an error."""
     approve: ApprovalMode = "never"
     """Calls that a person must allow although their tools do not ask for it."""
-    """Calls of one answer that are made; further calls are answered with an error."""
+    verdict: Callable[[ToolSpec, Mapping[str, object]], Verdict] = _no_verdict
+    """Finds the operators' rule about a call of a tool with these arguments."""
 
 
 @immutable
@@ -297,7 +279,13 @@ def _planned(draft: ToolCallDraft, rules: Rules, doubt: _Doubt | None, most_valu
             found = tuple(found_by(query[:MOST_QUERY], tools))
             return PlannedCall(draft.name, spec, arguments, parsed.args, parsed.raw, found=found)
         problem = f"the argument {QUERY!r} must be a text that says something"
-    asks = spec.approval_reason(rules.approve) if spec is not None and target == "worker" and not problem else ""
-    if asks and parsed.args is not None:
-        target, said = "approval", asks
-    return PlannedCall(draft.name, spec, arguments, parsed.args, parsed.raw, problem, target, said, agent)
+    verdict = NO_VERDICT
+    if spec is not None and target == "worker" and not problem and parsed.args is not None:
+        verdict = rules.verdict(spec, parsed.args)
+        if verdict.then == "deny":
+            problem = verdict.reason
+        elif asks := verdict.asks(spec, rules.approve):
+            target, said = "approval", asks
+    return PlannedCall(
+        draft.name, spec, arguments, parsed.args, parsed.raw, problem, target, said, agent, verdict=verdict
+    )

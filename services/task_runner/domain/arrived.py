@@ -6,7 +6,7 @@ from dataclasses import field
 
 from pentad.contracts.dates import zone_of
 from pentad.shared.actors.headers import UNREADABLE, Mail
-from pentad.shared.actors.mail import ApprovalMail, MoveMail, RedriveMail, ResultMail, UserMail
+from pentad.shared.actors.mail import ApprovalMail, MoveMail, RedriveMail, ResultMail, SuspendedCall, UserMail
 from pentad.shared.immutable import immutable
 from pentad.shared.kinds import APPROVAL, MOVE, PAUSE, REDRIVE, RESULT, RESUME, USER
 
@@ -34,6 +34,7 @@ class Arrived:
     ended: tuple[UserMail, ...]
     """Messages that an end of the task has covered: they belong in the transcript and ask for nothing."""
     results: Mapping[str, ResultMail]
+    """Results of calls that have ended, by call."""
     redrives: tuple[RedriveMail, ...]
     """Redrives by a person: the task goes on with them, even when it had ended."""
     controls: Mapping[str, bytes]
@@ -53,6 +54,9 @@ class Arrived:
     decisions: Mapping[str, ApprovalMail] = field(default_factory=dict)
     """Decisions of persons about calls that wait for one, by call."""
     decision_numbers: tuple[int, ...] = ()
+    suspended: Mapping[str, SuspendedCall] = field(default_factory=dict)
+    """What calls need to go on that their tools have suspended, by call."""
+    suspended_numbers: tuple[int, ...] = ()
     first_number: int = 0
     """Number of the oldest of ``users``; 0 when there is none."""
     queues: bool = False
@@ -85,7 +89,8 @@ def sort_mail(mail: Sequence[Mail], ended_mail: int) -> Arrived:
     if by_kind[UNREADABLE]:
         raise ValueError("there is something in the task's mail that is none")
     users = [UserMail.model_validate_json(m.body) for m in by_kind[USER]]
-    results = [ResultMail.model_validate_json(m.body) for m in by_kind[RESULT]]
+    read = [(m.number, ResultMail.model_validate_json(m.body)) for m in by_kind[RESULT]]
+    results = [result for _, result in read if result.suspended is None]
     user_numbers = _numbers(by_kind[USER])
     past = bisect_right(user_numbers, ended_mail)
     return Arrived(
@@ -97,13 +102,15 @@ def sort_mail(mail: Sequence[Mail], ended_mail: int) -> Arrived:
         asked_to=next((m.kind for m in reversed(controls) if m.kind in (PAUSE, RESUME)), "") if controls else "",
         user_number=user_numbers[-1] if len(users) > past else 0,
         ended_number=user_numbers[past - 1] if past else 0,
-        result_numbers=_numbers(by_kind[RESULT]),
+        result_numbers=tuple([number for number, result in read if result.suspended is None]),
         redrive_numbers=_numbers(by_kind[REDRIVE]),
         control_numbers=_numbers(controls),
         moves=tuple([MoveMail.model_validate_json(m.body) for m in by_kind[MOVE]]),
         move_numbers=_numbers(by_kind[MOVE]),
         decisions=_decisions(by_kind[APPROVAL]),
         decision_numbers=_numbers(by_kind[APPROVAL]),
+        suspended={result.tool_call_id: result.suspended for _, result in read if result.suspended is not None},
+        suspended_numbers=tuple([number for number, result in read if result.suspended is not None]),
         first_number=user_numbers[past] if len(users) > past else 0,
     )
 

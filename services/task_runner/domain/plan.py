@@ -10,10 +10,18 @@ from pentad.contracts.ids import rfc3339
 from pentad.contracts.tools import OutcomeKind, ToolOutcome
 from pentad.contracts.turns import NEEDS_APPROVAL
 from pentad.services.task_runner.domain.arrived import Arrived
-from pentad.services.task_runner.domain.targets import asks_person, awaits_decision, ends_last, is_ended, rule_of
+from pentad.services.task_runner.domain.targets import (
+    asks_person,
+    awaits_calls,
+    awaits_decision,
+    ends_last,
+    is_ended,
+    is_kept,
+    rule_of,
+)
 from pentad.services.task_runner.domain.turn import exceeded_by
 from pentad.shared.actors.headers import OpenCall, TaskHeader
-from pentad.shared.actors.mail import ApprovalMail, CallRequest, MoveMail, UserMail
+from pentad.shared.actors.mail import ApprovalMail, CallRequest, MoveMail, SuspendedCall, UserMail
 from pentad.shared.immutable import immutable
 from pentad.shared.kinds import COMPLETE, PAUSE, RESUME, TimerKind
 
@@ -98,17 +106,29 @@ class Answered:
 
 @immutable
 class AwaitDecision:
-    """The task waits for decisions about its calls, and for nothing else. All mail stays until they have come."""
+    """The task waits for persons' decisions about its calls alone. All mail stays until they have come."""
 
 
 @immutable
-class Decide:
-    """Persons have decided about calls, or the time for that is over. Other mail is handled afterwards."""
+class Advance:
+    """Open calls wait for something else from now on, or are made. Other mail is handled afterwards."""
 
-    decisions: tuple[tuple[OpenCall, ApprovalMail], ...]
+    decisions: tuple[tuple[OpenCall, ApprovalMail], ...] = ()
     """Calls that somebody has allowed or refused."""
-    expired: tuple[OpenCall, ...]
+    expired: tuple[OpenCall, ...] = ()
     """Calls about which nobody has decided in time."""
+    suspended: tuple[tuple[OpenCall, SuspendedCall], ...] = ()
+    """Calls that have begun, and that need something to go on."""
+    released: tuple[OpenCall, ...] = ()
+    """Calls that have waited for others, which have all ended well."""
+    blocked: tuple[tuple[OpenCall, str], ...] = ()
+    """Calls that have waited for another, and the tool of that one, which has failed."""
+
+    @property
+    def kept(self) -> list[str]:
+        """Ids of the calls that are needed as they are kept beside the task."""
+        decided = [call.id for call, _ in self.decisions]
+        return [*decided, *(call.id for call in (*self.expired, *self.released))]
 
 
 @immutable
@@ -180,7 +200,7 @@ Plan = (
     | Stale
     | Answered
     | AwaitDecision
-    | Decide
+    | Advance
     | Finish
     | AskModel
     | CallAgain
@@ -194,7 +214,7 @@ Plan = (
 def plan(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
     """Decide what this handling of the task does."""
     wanted = _plan_with_place(task, arrived, now, bounds)
-    goes_on = isinstance(wanted, AskModel | CallAgain | Answered | Decide)
+    goes_on = isinstance(wanted, AskModel | CallAgain | Answered | Advance)
     if task.status == "pending" and (goes_on or isinstance(wanted, Idle | Stale)):
         return Idle(arrived.control_numbers) if task.queued else Start()
     return Enqueue() if task.queued and goes_on else wanted
@@ -208,7 +228,11 @@ def _plan_with_place(task: TaskHeader, arrived: Arrived, now: int, bounds: Bound
         if arrived.asks and task.status != "cancelled":
             return Reopen(next((at for mail in reversed(arrived.users) if (at := mail.message.due)), 0))
         return Idle(
-            arrived.control_numbers + arrived.result_numbers + arrived.redrive_numbers + arrived.decision_numbers
+            arrived.control_numbers
+            + arrived.result_numbers
+            + arrived.redrive_numbers
+            + arrived.decision_numbers
+            + arrived.suspended_numbers
         )
     unfinished = tuple([call for call in task.open if call.id not in arrived.results])
     if "cancel" in arrived.controls:
@@ -227,12 +251,12 @@ def _plan_with_place(task: TaskHeader, arrived: Arrived, now: int, bounds: Bound
         return End("failed", "fail", WAIT_EXPIRED, detail, give_up(unfinished, "nobody has answered", "timeout"))
     if task.paused or arrived.asked_to == PAUSE:
         return _paused(task, arrived) or _rest(task, arrived, now, bounds)
-    if (decided := _decided(unfinished, arrived, now)) is not None:
-        return decided
+    if (advanced := _advanced(task, unfinished, arrived, now)) is not None:
+        return advanced
     missing = tuple([call for call in unfinished if not is_ended(call, arrived)])
     if missing and any(call.id in arrived.results for call in task.open if rule_of(call).alone):
         return AskModel()
-    if missing and all(awaits_decision(call) for call in missing):
+    if missing and all(is_kept(call) for call in missing):
         settled = task.waits and task.reason == NEEDS_APPROVAL and not (task.status == "stale" and arrived.users)
         return _rest(task, arrived, now, bounds) if settled else AwaitDecision()
     if missing:
@@ -244,12 +268,31 @@ def _plan_with_place(task: TaskHeader, arrived: Arrived, now: int, bounds: Bound
     return _rest(task, arrived, now, bounds)
 
 
-def _decided(unfinished: Sequence[OpenCall], arrived: Arrived, now: int) -> Decide | None:
-    """Find what is decided about calls that wait for it; None for nothing new. A decision that came in time counts."""
+def _advanced(task: TaskHeader, unfinished: Sequence[OpenCall], arrived: Arrived, now: int) -> Advance | None:
+    """Find which open calls have got what they waited for; None for none. A decision that came in time counts."""
+    if not arrived.suspended and not any(is_kept(call) for call in unfinished):
+        return None
     waiting = [call for call in unfinished if awaits_decision(call)]
-    decisions = tuple([(call, arrived.decisions[call.id]) for call in waiting if call.id in arrived.decisions])
-    expired = tuple([call for call in waiting if call.id not in arrived.decisions and call.until <= now])
-    return Decide(decisions, expired) if decisions or expired else None
+    held = [call for call in unfinished if awaits_calls(call)]
+    suspended = [(call, arrived.suspended[call.id]) for call in unfinished if call.id in arrived.suspended]
+    blocked = [(call, tool) for call in held if (tool := _failed_before(call, task, arrived))]
+    hopeless = {call.id for call, _ in blocked}
+    found = Advance(
+        decisions=tuple([(call, arrived.decisions[call.id]) for call in waiting if call.id in arrived.decisions]),
+        expired=tuple([call for call in waiting if call.id not in arrived.decisions and call.until <= now]),
+        suspended=tuple([(call, need) for call, need in suspended if not is_kept(call)]),
+        released=tuple(
+            [call for call in held if call.id not in hopeless and all(each in arrived.results for each in call.after)]
+        ),
+        blocked=tuple(blocked),
+    )
+    return None if found == Advance() else found
+
+
+def _failed_before(call: OpenCall, task: TaskHeader, arrived: Arrived) -> str:
+    """Return the tool of a call that has failed and that this one waits for; '' for none."""
+    failed = {each for each in call.after if each in arrived.results and not arrived.results[each].ok}
+    return next((each.tool for each in task.open if each.id in failed), "")
 
 
 def _wait_is_over(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> bool:

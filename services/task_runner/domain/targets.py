@@ -14,10 +14,11 @@ class TargetRule:
     A cancel, a deadline and a move end the calls of every target alike: they are given up (`plan.give_up`).
     """
 
-    ends_by: Literal["result", "message", "others", "decision"]
+    ends_by: Literal["result", "message", "others", "decision", "calls"]
     """``result``: mail brings its result, and messages wait for it. ``message``: the person's next message is the
     answer. ``others``: it waits for nobody, and ends when all other calls have.
-    ``decision``: a person allows or refuses it; then it is another target's, or has its result."""
+    ``decision``: a person allows or refuses it; then it is another target's, or has its result. ``calls``: when other
+    calls have ended, it is another target's."""
     timed: bool = True
     """Whether the step's time limit ends it. While one call has no limit, its step has none."""
     alone: bool = False
@@ -31,6 +32,7 @@ RULES: dict[Target, TargetRule] = {
     "task": TargetRule("result", timed=False),
     "branch": TargetRule("result", timed=False, alone=True),
     "approval": TargetRule("decision", timed=False),
+    "calls": TargetRule("calls"),
 }
 
 
@@ -63,8 +65,18 @@ def asks_person(call: OpenCall) -> bool:
 
 
 def awaits_decision(call: OpenCall) -> bool:
-    """Whether a person must allow it before it is made."""
+    """Whether a person must decide about it before it is made or goes on."""
     return rule_of(call).ends_by == "decision"
+
+
+def awaits_calls(call: OpenCall) -> bool:
+    """Whether other calls must end before it is made."""
+    return rule_of(call).ends_by == "calls"
+
+
+def is_kept(call: OpenCall) -> bool:
+    """Whether the call is kept beside the task, because it is not made yet."""
+    return awaits_decision(call) or awaits_calls(call)
 
 
 def ends_last(call: OpenCall) -> bool:

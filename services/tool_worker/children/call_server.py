@@ -15,8 +15,9 @@ from pentad.services.tool_worker.children.tool_frames import Frame, FrameWriter,
 from pentad.services.tool_worker.children.tool_output import flush_call_output, output_context
 from pentad.services.tool_worker.domain import RESULT_LIMIT
 from pentad.shared.clipping import clip, said_by
+from pentad.shared.plugins.companions import CompanionDefinition
 from pentad.shared.plugins.context import ToolContext
-from pentad.shared.plugins.definition import ToolDefinition, ToolObject
+from pentad.shared.plugins.definition import ToolDefinition, ToolObject, companions_of
 from pentad.shared.plugins.errors import InvalidArguments, SetupFailed, UnusableResult
 from pentad.shared.plugins.hooks import HookDefinition
 from pentad.shared.plugins.results import clean, result_text
@@ -36,8 +37,8 @@ _LONGEST_CHARACTER = 4
 """Bytes of UTF-8."""
 _MAX_ERROR = 4_000
 
-Callee = ToolDefinition | HookDefinition
-"""The tool or hook that a call runs."""
+Callee = ToolDefinition | HookDefinition | CompanionDefinition
+"""The tool or hook that a call runs, or a companion of a tool."""
 Answer = tuple[OutcomeKind, str]
 """``ok`` and the result, or another kind and the reason."""
 
@@ -58,6 +59,7 @@ class CallServer(asyncio.Protocol):
     ) -> None:
         """``hooks``: by names with a dot, which no tool has."""
         self._tools, self._hooks = tools, hooks
+        self._companions = companions_of(tools.values())
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="tool")
         self._tasks: dict[int, asyncio.Task[Any]] = {}
         self._threaded: set[int] = set()
@@ -108,7 +110,7 @@ class CallServer(asyncio.Protocol):
                 self._finish()
 
     def _call(self, number: int, tool: str, args: dict[str, Any], told: list[Any]) -> None:
-        definition: Callee | None = self._tools.get(tool) or self._hooks.get(tool)
+        definition: Callee | None = self._tools.get(tool) or self._hooks.get(tool) or self._companions.get(tool)
         if definition is None:  # the plugin's file changed after the worker had started
             self._answer(number, ("error", f"{tool!r} is gone from its plugin: restart the tool-worker"))
             return

@@ -16,6 +16,7 @@ from pentad.services.tool_worker.children.tool_frames import Frame, pack
 from pentad.services.tool_worker.children.tool_output import redirect_output
 from pentad.shared.child_processes import tie_to_parent
 from pentad.shared.instructions.usable import prove_usable
+from pentad.shared.plugins.definition import companions_of
 from pentad.shared.plugins.errors import PluginError
 from pentad.shared.plugins.expandable import not_made_by_plugins
 from pentad.shared.plugins.graphs import registered_graphs
@@ -72,6 +73,7 @@ def _ready(files: list[str]) -> Frame:
         files,
         [each.model_dump(mode="json") for each in graphs],
         [[each.spec.model_dump(mode="json"), each.is_async] for each in registered_hooks().values()],
+        {name: each.is_async for name, each in companions_of(tools).items()},
     ]
 
 

@@ -54,6 +54,7 @@ class ToolProcesses:
         self.hooks: Mapping[str, HookSpec] = MappingProxyType({})
         """Hooks that the plugins define, by name, known after ``start``."""
         self._async_hooks: frozenset[str] = frozenset()
+        self._companions: Mapping[str, bool] = MappingProxyType({})
         self.files: tuple[str, ...] = ()
         """Files that the plugins were imported from, known after ``start``."""
         self._imports = 0
@@ -94,6 +95,7 @@ class ToolProcesses:
         self.files = child.files
         self.hooks = MappingProxyType({name: spec for name, (spec, _) in child.hooks.items()})
         self._async_hooks = frozenset(name for name, (_, is_async) in child.hooks.items() if is_async)
+        self._companions = MappingProxyType(child.companions)
         self._specs = MappingProxyType({name: spec for name, (spec, _) in self._tools.items()})
 
     async def reload(self) -> None:
@@ -121,6 +123,7 @@ class ToolProcesses:
         abandoned with its process.
         """
         spec, is_async = self._tools.get(invocation.tool, (None, invocation.tool in self._async_hooks))
+        is_async = self._companions.get(invocation.name, is_async)
         call = ChildCall(self._loop, next(self._numbers), invocation, not is_async, on_progress)
         if spec is None and invocation.tool not in self.hooks:
             call.finish("error", f"{invocation.title} is unknown here")

@@ -72,6 +72,8 @@ class ToolProcess(asyncio.Protocol):
         self.graphs: tuple[GraphSpec, ...] = ()
         self.hooks: dict[str, tuple[HookSpec, bool]] = {}
         """Each hook with whether it is async."""
+        self.companions: dict[str, bool] = {}
+        """Each companion of a tool with whether it is async."""
         self.files: tuple[str, ...] = ()
         """Files that the plugins were imported from."""
         self.imports = 0
@@ -126,7 +128,7 @@ class ToolProcess(asyncio.Protocol):
             return
         try:
             self._outbox.send(
-                ["call", call.number, invocation.tool, invocation.args, context_frame(invocation.context)]
+                ["call", call.number, invocation.name, invocation.args, context_frame(invocation.context)]
             )
         except ValueError as error:
             call.finish("error", f"the arguments of {invocation.title} cannot be sent: {error}")
@@ -225,6 +227,7 @@ class ToolProcess(asyncio.Protocol):
                 self.files = tuple(frame[3])
                 self.graphs = tuple(GraphSpec.model_validate(fields) for fields in frame[4])
                 self.hooks = {spec["name"]: (HookSpec(**spec), is_async) for spec, is_async in frame[5]}
+                self.companions = frame[6]
                 self._outbox.send(["env", environment])
                 self._hello.set_result(None)
             case "failed":

@@ -2,8 +2,9 @@
 
 To a child: ``["call", number, tool, args, context]``, ``["cancel", number]``, ``["ping", number]``, ``["stop"]``,
 and ``["env", {name: value}]`` once it is ready.
-From it: ``["ready", [[spec, is_async, variables], ...], instructions, files, graphs, hooks]`` or ``["failed", text]``
-first, then ``["done", number, kind, text]``, ``["progress", number, text, fraction]``, ``["pong", number]``.
+From it: ``["ready", [[spec, is_async, variables], ...], instructions, files, graphs, hooks, companions]`` or
+``["failed", text]`` first, then ``["done", number, kind, text]``, ``["progress", number, text, fraction]``,
+``["pong", number]``.
 """
 
 import asyncio

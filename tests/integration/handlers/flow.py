@@ -17,7 +17,7 @@ from pentad.services.task_runner.hooks import HookCalls, HookCatalog
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.tool_worker.builtins.catalogue import BUILTINS, Builtins
 from pentad.services.tool_worker.handlers import ToolHandler
-from pentad.services.tool_worker.sources import ToolSources
+from pentad.services.tool_worker.sources import ToolSource, ToolSources
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
 from pentad.shared.inbound.arrival import message_digest
@@ -86,9 +86,10 @@ class ScriptedPort:
 
 
 class _Builtins(ToolCatalog):
-    def __init__(self, store: Store, more: Mapping[str, ToolDefinition]) -> None:
+    def __init__(self, store: Store, more: Mapping[str, ToolDefinition], others: Sequence[ToolSpec]) -> None:
         super().__init__(store)
-        self._all = {**_SPECS, **{name: tool.spec for name, tool in more.items()}}
+        named = {spec.name: spec for spec in (*(tool.spec for tool in more.values()), *others)}
+        self._all = {**_SPECS, **named}
 
     async def specs(self) -> Mapping[str, ToolSpec]:
         return self._all
@@ -125,6 +126,7 @@ class Flow:
         models: ModelPool | None = None,
         confirming: ModelPool | None = None,
         recall: TaskRecall | None = None,
+        sources: Sequence[ToolSource] = (),
         **settings: object,
     ) -> None:
         self.store = store
@@ -144,10 +146,10 @@ class Flow:
         asked = models or pool_of(self.model)
         recall = recall or recalling(store)
         self.hooks = HookCalls(store, HookCatalog(store))
-        catalog = _Builtins(store, tools)
+        catalog = _Builtins(store, tools, [spec for source in sources for spec in source.tools.values()])
         runner = RunnerHandler(self.actors, self.keeper, asked, book, catalog, self.settings, 0, recall, self.hooks)
-        sources = ToolSources(Builtins({**BUILTINS, **tools}))
-        handler = ToolHandler(store, self.settings, sources, 0, "flow")
+        workers = ToolSources(Builtins({**BUILTINS, **tools}), *sources)
+        handler = ToolHandler(store, self.settings, workers, 0, "flow")
         self._served: list[tuple[Stream, str, Handler]] = [
             (SESSION_WAKE, SESSION_WAKE.key(0), router),
             (TASK_WAKE, TASK_WAKE.key(0), runner),

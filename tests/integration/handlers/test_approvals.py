@@ -291,16 +291,18 @@ async def test_a_call_about_which_nobody_decides_in_time_is_not_made(store: Stor
     assert (await refused_decision(flow, YES)).status == 409
 
 
-async def test_a_message_meanwhile_decides_nothing_and_is_seen_by_the_next_step(store: Store, tmp_path: Path) -> None:
+async def test_a_message_that_says_neither_yes_nor_no_decides_nothing_and_is_seen_by_the_next_step(
+    store: Store, tmp_path: Path
+) -> None:
     flow = await asked_flow(store, tmp_path, TO_ADA)
-    await flow.say("yes")
+    await flow.say("yes but to bob")
     await flow.drive()
     assert (await flow.status(), ran, flow.model.asked) == ("waiting", [], 1)
     await decide(flow, YES)
     await flow.drive()
     messages = await transcript(flow)
     assert roles(messages) == ["user", "assistant", "tool", "user", "assistant"]
-    assert (messages[3]["content"], await flow.status()) == ("yes", "completed")
+    assert (messages[3]["content"], await flow.status()) == ("yes but to bob", "completed")
 
 
 async def test_a_paused_task_keeps_the_decision_until_it_is_resumed(store: Store, tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from pydantic_core import from_json
 
 from pentad.contracts.records import StepRecord
 from pentad.services.task_runner import model_step
-from pentad.services.task_runner.domain.after_answer import CallTools, Complete, PlannedCall, Rules
+from pentad.services.task_runner.domain.after_answer import CallTools, Complete, Rules
+from pentad.services.task_runner.domain.planned_call import PlannedCall
 from pentad.services.task_runner.domain.strategy import AskTheModel, Effect, Event, Executor, TurnReady
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
 from pentad.shared.store.store import Store

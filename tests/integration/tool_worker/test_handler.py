@@ -167,7 +167,7 @@ async def test_a_beat_that_is_refused_is_said_and_the_next_one_comes(moves: Move
     handler.consumer = cast(Consumer, SimpleNamespace(key=QUEUE))
     running = asyncio.ensure_future(asyncio.Event().wait())
     command = entry.parse(ToolCallCommand)
-    handler._running["c1"] = RunningCall(command, TASK, entry, 1, running)
+    handler._running["c1"] = RunningCall(command, TASK, entry, 1, running, reconciles=False)
     await moves.store.call("HSET", TASK.calls, "c1", f"started {handler._owner} 1")
     await moves.store.call("RENAME", QUEUE, f"{QUEUE}:aside")
     await moves.store.call("SET", QUEUE, "x")

@@ -1,0 +1,34 @@
+"""What the operators' rules say about one tool call. Pure."""
+
+from typing import Literal
+
+from pentad.contracts.tools import ApprovalMode, ToolSpec
+from pentad.shared.immutable import immutable
+
+
+@immutable
+class Verdict:
+    """The rule that applies to a tool call, as far as its approval goes."""
+
+    then: Literal["", "allow", "ask", "deny"] = ""
+    """``allow``: the call is made, whatever its tool asks for. ``ask``: a person must allow it. ``deny``: it is never
+    made. '' where no rule applies: the tool's wish and the setting decide."""
+    reason: str = ""
+    """Why a person is asked, or why the call is denied."""
+    approvers: tuple[str, ...] | None = None
+    """Users who may decide; None: everyone who may decide in the session."""
+    expires_s: float | None = None
+    """Seconds that a person has to decide; None: as the setting says."""
+
+    def asks(self, spec: ToolSpec, mode: ApprovalMode) -> str:
+        """Return why a person must allow a call of this tool before it is queued; '' when nobody is asked then."""
+        if self.then:
+            return self.reason if self.then == "ask" else ""
+        return spec.approval_reason(mode)
+
+    def lets_tool_ask(self, spec: ToolSpec) -> bool:
+        """Whether the tool itself decides, before the call is made, if a person must allow it."""
+        return not self.then and spec.approval == "ask_if"
+
+
+NO_VERDICT = Verdict()
