@@ -39,7 +39,7 @@ class PendingApproval(Contract):
     expires_at: str
     """Time after which nobody can decide any more, and the call is not made."""
     needs: Needs = "approval"
-    """What the person is asked for."""
+    """Kind of the question to the person."""
     form: dict[str, Any] | None = None
     """JSON schema of the values that are asked for: they are the ``args`` of the decision."""
     approvers: list[str] | None = None

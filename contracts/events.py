@@ -257,7 +257,7 @@ class ApprovalRequest(ClientEvent):
     expires_at: str | None = None
     """Time after which nobody can decide any more, and the call is not made."""
     needs: Needs | None = None
-    """What the person is asked for, if it is not whether the call may be made; ``reason`` has it in words."""
+    """Kind of the question, if it is not whether the call may be made; ``reason`` has it in words."""
     form: dict[str, Any] | None = None
     """JSON schema of the values that are asked for: they are the ``args`` of the decision."""
     approvers: list[str] | None = None

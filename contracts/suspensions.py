@@ -12,7 +12,7 @@ MAX_ROUNDS = 32
 """How often one call may be suspended."""
 
 Needs = Literal["approval", "input", "outcome"]
-"""What a person is asked for. ``approval``: whether the call may be made. ``input``: values that the tool needs to go
+"""Kind of a question to a person. ``approval``: whether the call may be made. ``input``: values that the tool needs to go
 on. ``outcome``: whether the call, whose outcome nobody knows, was made."""
 
 OUTCOME_FORM: dict[str, Any] = {
@@ -32,7 +32,7 @@ OUTCOME_FORM: dict[str, Any] = {
 
 
 class Suspension(BaseModel):
-    """What a tool call needs before it can go on, and the state from which it goes on."""
+    """The needs of a tool call that has begun and cannot go on yet, and the state from which it goes on."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

@@ -94,7 +94,7 @@ class ToolOutcome:
     """Milliseconds that the call took; None if it did not run to its end."""
     starts: int = 1
     suspension: Suspension | None = None
-    """What a call that is ``suspended`` needs to go on; None for any other."""
+    """Needs of a call that is ``suspended``; None for any other."""
 
     @property
     def ok(self) -> bool:

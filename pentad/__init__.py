@@ -66,7 +66,7 @@ if TYPE_CHECKING:
         WrongGraph,
     )
     from pentad.shared.errors import PentadError
-    from pentad.shared.plugins.companions import NOT_DONE, Done
+    from pentad.shared.plugins.companions import NOT_MADE, Made
     from pentad.shared.plugins.context import ToolContext
     from pentad.shared.plugins.expandable import ExpandableTool, action
     from pentad.shared.plugins.graphs import graph
@@ -90,7 +90,7 @@ _HOMES = {
     "Conflict": "pentad.errors",
     "Content": "pentad.contracts.events",
     "ControlResult": "pentad.contracts.events",
-    "Done": "pentad.shared.plugins.companions",
+    "Made": "pentad.shared.plugins.companions",
     "ErrorEvent": "pentad.contracts.events",
     "ExpandableTool": "pentad.shared.plugins.expandable",
     "GatewayUnreachable": "pentad.errors",
@@ -109,7 +109,7 @@ _HOMES = {
     "MessageRouted": "pentad.contracts.events",
     "ModelCallFailed": "pentad.errors",
     "ModelCompletion": "pentad.contracts.commands",
-    "NOT_DONE": "pentad.shared.plugins.companions",
+    "NOT_MADE": "pentad.shared.plugins.companions",
     "NodeEnd": "pentad.contracts.events",
     "NodeStart": "pentad.contracts.events",
     "NodeVisit": "pentad.contracts.paths",
@@ -154,7 +154,7 @@ _HOMES = {
 }
 
 __all__ = [
-    "NOT_DONE",
+    "NOT_MADE",
     "AccessToken",
     "Agent",
     "AgentBuilder",
@@ -169,7 +169,6 @@ __all__ = [
     "Conflict",
     "Content",
     "ControlResult",
-    "Done",
     "ErrorEvent",
     "ExpandableTool",
     "GatewayUnreachable",
@@ -181,6 +180,7 @@ __all__ = [
     "HookResult",
     "HookTask",
     "InstructionRun",
+    "Made",
     "MessageEvent",
     "MessageMoved",
     "MessageRouted",

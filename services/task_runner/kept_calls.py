@@ -172,7 +172,7 @@ _ASKED_FOR = {
     "input": "the tool needs something to go on",
     "outcome": "nobody knows whether this call was made: say what has become of it",
 }
-"""What a person is told where the tool does not say it."""
+"""Questions to a person where the tool has none of its own."""
 
 
 def _release(writer: StepWriter, call: OpenCall, request: KeptRequest) -> OpenCall:

@@ -25,7 +25,7 @@ from pentad.shared.event_loop import cancel_all
 from pentad.shared.events.ephemeral import EphemeralEvents
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import SessionKeys, TaskKeys
-from pentad.shared.plugins.companions import WAS_DONE, WAS_NOT_DONE
+from pentad.shared.plugins.companions import WAS_MADE, WAS_NOT_MADE
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.settings import Settings
 from pentad.shared.store.beats import beat_s, keep_beating, write_before_stop
@@ -245,9 +245,9 @@ class ToolHandler(Handler):
         )
         outcome = await source.run(invocation, _unheard)
         word, _, result = outcome.text.partition("\n")
-        if outcome.ok and word == WAS_NOT_DONE:
+        if outcome.ok and word == WAS_NOT_MADE:
             return None
-        if outcome.ok and word == WAS_DONE:
+        if outcome.ok and word == WAS_MADE:
             return replace(outcome, text=result, starts=attempt)
         why = "" if outcome.ok else f": {outcome.text}"
         return unknown(attempt, f"the tool had started when its worker died, and could not find out more{why}")

@@ -23,7 +23,7 @@ class KeptRequest(Contract):
     """Time in ms of the server's clock, like the next one."""
     expires_at: int
     needs: Needs = "approval"
-    """What the person is asked for."""
+    """Kind of the question to the person."""
     state: str = ""
     """State of the tool, for a call that it has suspended."""
     approvers: list[str] | None = None

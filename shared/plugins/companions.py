@@ -20,27 +20,27 @@ MAX_REASON = 1_000
 """Characters of the reason that ``ask_if`` gives."""
 ASKED = "the tool asks for an approval of this call"
 """Reason of an approval for which ``ask_if`` gives none."""
-WAS_DONE, WAS_NOT_DONE = "done", "not done"
+WAS_MADE, WAS_NOT_MADE = "made", "not made"
 """First lines of what ``reconcile`` leads to; the result follows the first of them. Other texts: it does not know."""
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class Made:
     """Says of a call whose outcome was unknown that it was made, and what it has returned."""
 
     result: Any = None
 
 
-class NotDone:
+class NotMade:
     """Says of a call whose outcome was unknown that it was not made, so that it may be made now."""
 
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return "pentad.NOT_DONE"
+        return "pentad.NOT_MADE"
 
 
-NOT_DONE = NotDone()
+NOT_MADE = NotMade()
 """Says of a call whose outcome was unknown that it was not made, so that it may be made now."""
 
 
@@ -98,14 +98,14 @@ class CompanionDefinition:
                     f"{self.spec.name} returned {value!r:.200}: it must return True, False or a reason"
                 )
             return clean(value[:MAX_REASON]) if isinstance(value, str) else ASKED if value else ""
-        if isinstance(value, Done):
-            return f"{WAS_DONE}\n{'' if value.result is None else result_text(self.spec.name, value.result)}"
-        if value is NOT_DONE:
-            return WAS_NOT_DONE
+        if isinstance(value, Made):
+            return f"{WAS_MADE}\n{'' if value.result is None else result_text(self.spec.name, value.result)}"
+        if value is NOT_MADE:
+            return WAS_NOT_MADE
         if value is None:
             return ""
         raise UnusableResult(
-            f"{self.spec.name} returned {value!r:.200}: return pentad.Done(result), pentad.NOT_DONE, or None "
+            f"{self.spec.name} returned {value!r:.200}: return pentad.Made(result), pentad.NOT_MADE, or None "
             "when it does not know"
         )
 

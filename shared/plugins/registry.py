@@ -78,7 +78,7 @@ def tool(
     place of the one that is made of the signature: the function gets them by their names, as JSON values. With
     ``approval="always"`` each call waits until a person allows it, with ``approval="ask_if"`` one for which
     ``ask_if(...)`` returns True or a reason. ``reconcile(...)`` looks up what has become of an unsafe call whose worker
-    was lost, by its ``ToolContext.idempotency_key``: it returns ``pentad.Done(result)``, ``pentad.NOT_DONE``, or None.
+    was lost, by its ``ToolContext.idempotency_key``: it returns ``pentad.Made(result)``, ``pentad.NOT_MADE``, or None.
     Both take arguments of the tool by their names. With ``on_unknown="ask"`` a person is asked about a call whose
     outcome is unknown, before the model is told. ``after`` names tools whose calls in the same answer come first.
     Also without parentheses. Raises ``PluginError`` when the function cannot be a tool.

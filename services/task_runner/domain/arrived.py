@@ -55,7 +55,7 @@ class Arrived:
     """Decisions of persons about calls that wait for one, by call."""
     decision_numbers: tuple[int, ...] = ()
     suspended: Mapping[str, SuspendedCall] = field(default_factory=dict)
-    """What calls need to go on that their tools have suspended, by call."""
+    """Calls that their tools have suspended, with their needs, by call."""
     suspended_numbers: tuple[int, ...] = ()
     first_number: int = 0
     """Number of the oldest of ``users``; 0 when there is none."""

@@ -1,4 +1,4 @@
-"""What the operators' rules say about one tool call. Pure."""
+"""Verdicts of the operators' rules about tool calls. Pure."""
 
 from typing import Literal
 

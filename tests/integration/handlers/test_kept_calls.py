@@ -12,7 +12,7 @@ from pentad.contracts.suspensions import MAX_ROUNDS, Needs, Suspension
 from pentad.contracts.tools import Effect, ToolOutcome, ToolSpec
 from pentad.services.tool_worker.given_tools import GivenTools
 from pentad.services.tool_worker.sources import OnProgress, ToolInvocation
-from pentad.shared.plugins.companions import NOT_DONE, Done
+from pentad.shared.plugins.companions import NOT_MADE, Made
 from pentad.shared.plugins.definition import ToolDefinition
 from pentad.shared.plugins.registry import define
 from pentad.shared.store.store import Store
@@ -263,7 +263,7 @@ async def test_a_person_has_a_call_made_again_or_says_that_it_was_not(
 
 @pytest.mark.parametrize(
     ("found", "sent", "told_model"),
-    [(Done("seat 12"), 0, "seat 12"), (NOT_DONE, 1, "sent to ada"), (None, 0, "outcome unknown")],
+    [(Made("seat 12"), 0, "seat 12"), (NOT_MADE, 1, "sent to ada"), (None, 0, "outcome unknown")],
 )
 async def test_a_tool_finds_out_what_has_become_of_a_call_whose_worker_was_lost(
     store: Store, tmp_path: Path, found: Any, sent: int, told_model: str

@@ -238,6 +238,17 @@ def test_what_a_token_does_not_name_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    ("may", "asked", "decides"),
+    [("send", True, False), ("send", None, False), ("approve", None, None), ("approve", False, False)],
+)
+def test_words_of_a_message_decide_about_calls_only_where_its_token_may(
+    may: Right, asked: bool | None, decides: bool | None
+) -> None:
+    grant = Grant("acme", "s1", "alice", ("send", may), BEGIN, END)
+    assert grant.message({"content": "yes", "decides": asked})["decides"] is decides
+
+
+@pytest.mark.parametrize(
     ("user", "body", "allowed"),
     [
         ("alice", {}, True),
@@ -255,7 +266,8 @@ def test_what_a_token_does_not_name_is_refused() -> None:
 def test_messages_are_of_the_tokens_session_and_user(user: str | None, body: dict[str, Any], allowed: bool) -> None:
     grant = Grant("acme", "s1", user, ("send",), BEGIN, END)
     if allowed:
-        assert grant.message({"content": "hi", **body}) == {"content": "hi", "session_id": "s1", "user_id": user}
+        of = {"content": "hi", "session_id": "s1", "user_id": user}
+        assert grant.message({"content": "hi", **body}) == of | {"decides": False}
         return
     with pytest.raises(ProblemError) as caught:
         grant.message({"content": "hi", **body})
