@@ -209,6 +209,8 @@ class ToolCallEvent(ClientEvent):
     """Arguments of the call; the raw text when they do not parse or were cut."""
     ref: str | None = None
     """Name under which the whole arguments are kept when ``args`` was cut."""
+    parent_call_id: str | None = None
+    """Id of the call that makes this one on its way; absent: the model has asked for it."""
 
 
 class ToolProgress(ClientEvent):

@@ -305,7 +305,7 @@ def _open_calls(writer: StepWriter, calls: Sequence[RequestedCall], fields: dict
     """The task's header after this step, and the time limit of its calls."""
     writer.leave_wait()
     fields |= writer.usage.model_dump()
-    fields |= {"open": to_json([call.kept for call in calls]) if calls else b""}
+    fields |= {"open": to_json([call.opened.kept for call in calls]) if calls else b""}
     if writer.task.waits:
         writer.commit.tallies.count(metrics.tasks.labels("active"))
         writer.commit.untimer(writer.keys, "wait", "stale")

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.streams import DEAD, TASK_WAKE
+from pentad.services.task_runner.call_changes import AdvanceMaterials
 from pentad.services.task_runner.domain.plan import (
     Advance,
     AskModel,
@@ -23,6 +24,7 @@ from pentad.services.task_runner.domain.result_in_prompt import KeptResults
 from pentad.services.task_runner.domain.targets import awaits_decision
 from pentad.services.task_runner.hooks import HookCalls
 from pentad.services.task_runner.initial_recall import InitialRecall
+from pentad.services.task_runner.inner_calls import InnerCalls
 from pentad.services.task_runner.instructions import TaskInstructions
 from pentad.services.task_runner.model_step import ModelSteps
 from pentad.services.task_runner.moves import Moves
@@ -32,6 +34,7 @@ from pentad.services.task_runner.spoken_decisions import spoken_decision
 from pentad.services.task_runner.step import Step, Steps, bare
 from pentad.services.task_runner.step_hooks import HookTrace, StepHookRunner
 from pentad.services.task_runner.tool_catalog import ToolCatalog
+from pentad.services.task_runner.toolboxes import Toolboxes
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Actors, Taken
 from pentad.shared.actors.leases import Held, LeaseKeeper
@@ -73,6 +76,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
         self._steps.on_end = self._hooks.tell_end
         recall = InitialRecall(recalling)
         self._model_steps = ModelSteps(self._steps, models, instructions, tools, self._cache, recall, self._hooks)
+        self._inner_calls = InnerCalls(self._steps, instructions, Toolboxes(tools, models), self._hooks)
         self._moves = Moves(self._steps, tools, instructions, self._results)
         self._running: set[Held] = set()
         self._stopping = False
@@ -168,12 +172,23 @@ class RunnerHandler(WakeUps[TaskKeys]):
     async def _materials(self, step: Step, decided: Plan) -> Materials:
         """Read what this plan is written from."""
         if isinstance(decided, Advance):
-            return Materials(requests=await self._steps.requests(step, decided.kept))
+            return Materials(advance=await self._advance_materials(step, decided))
         if not isinstance(decided, End | Finish | Pause):
             return Materials()
         results = await self._results(step)
         last = await self._steps.last_record(step) if isinstance(decided, Finish) else None
         return Materials(step.transcript.messages, results, last)
+
+    async def _advance_materials(self, step: Step, plan: Advance) -> AdvanceMaterials:
+        """Read what changes of open calls are written from."""
+        requests = await self._steps.requests(step, plan.kept)
+        inner = {
+            call.id: await self._inner_calls.planned(step, need)
+            for call, need in plan.suspended
+            if need.suspension.needs == "calls"
+        }
+        goes_on = any(requests[call.id].needs == "calls" for call in plan.released)
+        return AdvanceMaterials(requests, inner, await self._results(step) if goes_on else {})
 
     async def _results(self, step: Step) -> KeptResults:
         """The results that have come, as hooks let them through; one whose hook fails is withheld."""

@@ -10,6 +10,7 @@ from pentad.contracts.ids import rfc3339
 from pentad.contracts.records import StepRecord
 from pentad.contracts.turns import NEEDS_APPROVAL
 from pentad.services.task_runner.answer_writer import complete, tell
+from pentad.services.task_runner.call_changes import AdvanceMaterials, write_advance
 from pentad.services.task_runner.domain.own_tools import answer_of
 from pentad.services.task_runner.domain.plan import (
     Advance,
@@ -29,10 +30,8 @@ from pentad.services.task_runner.domain.plan import (
     StillPaused,
 )
 from pentad.services.task_runner.domain.result_in_prompt import KeptResults
-from pentad.services.task_runner.kept_calls import write_advance
 from pentad.services.task_runner.step_writer import Spent, StepWriter
 from pentad.shared import metrics
-from pentad.shared.actors.approvals import KeptRequest
 from pentad.shared.immutable import immutable
 
 PAUSED = "paused"
@@ -50,8 +49,8 @@ class Materials:
     """The results that have come, by their calls."""
     last_record: StepRecord | None = None
     """Record of the task's last step; read for `Finish` alone."""
-    requests: Mapping[str, KeptRequest] = field(default_factory=dict)
-    """Calls that are kept beside the task and change now; read for `Advance` alone."""
+    advance: AdvanceMaterials = AdvanceMaterials()
+    """Data that changes of open calls are written from; read for `Advance` alone."""
 
 
 def _idle(writer: StepWriter, plan: Idle, _: Materials) -> None:
@@ -165,7 +164,7 @@ def _await_decision(writer: StepWriter, _: AwaitDecision, __: Materials) -> None
 def _advance(writer: StepWriter, plan: Advance, materials: Materials) -> None:
     """Make the calls that have what they waited for, and ask about or answer the others."""
     writer.postpone()
-    write_advance(writer, plan, materials.requests)
+    write_advance(writer, plan, materials.advance)
 
 
 def _stale(writer: StepWriter, _: Stale, __: Materials) -> None:

@@ -225,6 +225,8 @@ class StepWriter:
                 self.still_open.append(call)
             else:
                 outcome = given_up.get(call.id) or self._result_made_here(call)
+                if call.inner_of:
+                    continue
                 self.ended.append(EndedCall(call.id, outcome.ok, outcome.for_model))
                 if call.target != "branch":
                     self._append_result(call, outcome.for_model, ok=outcome.ok, duration_ms=outcome.duration_ms)
@@ -237,6 +239,9 @@ class StepWriter:
         """The result of a call has come. That of a task's branch is no message: the run of the graph has it."""
         if result.child is not None:
             self._count_child(result.child.usage)
+        if call.inner_of:  # the call that has made it ends too, without it
+            self.forget_result(result)
+            return
         self.ended.append(EndedCall(call.id, result.ok, kept.whole, result.child))
         if call.target == "task":
             kind: OutcomeKind = "ok" if result.ok else "error"
@@ -245,6 +250,11 @@ class StepWriter:
         if call.target != "branch":
             text = self._text_of(call.id, result, kept)
             self._append_result(call, text, ok=result.ok, duration_ms=result.duration_ms)
+
+    def forget_result(self, result: ResultMail) -> None:
+        """A result that was kept beside the task is needed no more."""
+        if result.ref is not None:
+            self.commit.unset(self.keys.big, result.ref)
 
     def _count_child(self, used: TaskUsage) -> None:
         """Count what a task has used that this one has started: it counts against the turn's budget."""

@@ -39,30 +39,55 @@ class RequestedCall(NamedTuple):
     """Task of that agent."""
     until: int = 0
     """Time in ms until which a person can allow the call; 0 where none is asked."""
-
     after: tuple[str, ...] = ()
     """Ids of the calls that have to end before this one is made."""
+    inner_of: str = ""
+    """Id of the call that makes this one on its way; '': the step does."""
 
     @property
-    def kept(self) -> list[Any]:
-        """The call as the task's header keeps it, for ``OpenCall``."""
-        return OpenCall(self.id, self.tool, self.queue, self.target, self.until, after=self.after).kept
+    def opened(self) -> OpenCall:
+        """The call as the task's header has it."""
+        return OpenCall(
+            self.id, self.tool, self.queue, self.target, self.until, after=self.after, inner_of=self.inner_of
+        )
 
 
 def request_calls(writer: StepWriter, planned: Sequence[PlannedCall], step: int) -> list[RequestedCall]:
     """Put the calls into their queues, under ids of ours. Those that must wait are kept beside the task."""
     planned = in_order(planned)
     ids = [tool_call_id(writer.keys.shard, random_hex(20)) for _ in planned]
-    calls = []
-    for call, each in zip(ids, planned, strict=True):
-        writer.emit(ToolCallEvent, tool_call_id=call, tool=each.tool, **_told(call, each))
-        requested = RequestedCall(call, each.tool, each.arguments, "", each.target, each.agent, each.said)
-        if each.spec is None or each.args is None or each.problem or each.found is not None:
-            _answer_at_once(writer, call, each)
-        elif each.target in ("worker", "approval"):
-            requested = _request(writer, requested, each, each.spec, each.args, step, [ids[n] for n in each.after])
-        calls.append(requested)
-    return calls
+    return [
+        request_call(writer, each, step, call, [ids[place] for place in each.after])
+        for call, each in zip(ids, planned, strict=True)
+    ]
+
+
+def request_call(
+    writer: StepWriter,
+    planned: PlannedCall,
+    step: int,
+    call: str = "",
+    after: Sequence[str] = (),
+    *,
+    inner_of: str = "",
+) -> RequestedCall:
+    """Put one call into its queue, unless it must wait, or cannot be made.
+
+    ``call``: its id, '' for a new one. ``after``: ids of calls that come first. ``inner_of``: id of the call that makes
+    it on its way.
+    """
+    call = call or tool_call_id(writer.keys.shard, random_hex(20))
+    told = _told(call, planned)
+    if inner_of:
+        told |= {"parent_call_id": inner_of, "ref": None}  # the transcript does not have it
+    writer.emit(ToolCallEvent, tool_call_id=call, tool=planned.tool, **told)
+    requested = RequestedCall(call, planned.tool, planned.arguments, "", planned.target, planned.agent, planned.said)
+    requested = requested._replace(inner_of=inner_of)
+    if planned.spec is None or planned.args is None or planned.problem or planned.found is not None:
+        _answer_at_once(writer, call, planned)
+    elif planned.target in ("worker", "approval"):
+        return _request(writer, requested, planned, planned.spec, planned.args, step, after)
+    return requested
 
 
 def _request(

@@ -66,20 +66,23 @@ class OpenCall:
     """Time in ms until which a person can allow the call; 0 where none is asked."""
     decision: Mapping[str, str] | None = field(default=None, hash=False)
     """Decision of a person about the call, as its result's metadata says it; None where none was asked."""
-    after: Sequence[str] = ()
-    """Ids of the calls that have to end before this one is made."""
+    after: Sequence[str] = field(default=(), hash=False)
+    """Ids of the calls that have to end before this one is made or goes on."""
+    inner_of: str = ""
+    """Id of the call that has made this one on its way; '': a step has."""
 
     @property
     def kept(self) -> list[Any]:
         """The call as the task's header keeps it, without what it does not have at the end."""
-        kept: list[Any] = [self.id, self.tool, self.queue]
-        if self.after:
-            return [*kept, self.target, self.until, self.decision and dict(self.decision), list(self.after)]
-        if self.decision:
-            return [*kept, self.target, self.until, dict(self.decision)]
-        if self.until:
-            return [*kept, self.target, self.until]
-        return kept if self.target == "worker" else [*kept, self.target]
+        decision = dict(self.decision) if self.decision else None
+        kept: list[Any] = [self.target, self.until, decision, list(self.after), self.inner_of]
+        while kept and kept[-1] == _PLAIN_CALL[len(kept) - 1]:
+            kept.pop()
+        return [self.id, self.tool, self.queue, *kept]
+
+
+_PLAIN_CALL: Sequence[Any] = ("worker", 0, None, [], "")
+"""Target, time, decision, calls before and outer call of a call of a worker that waits for nothing else."""
 
 
 @immutable

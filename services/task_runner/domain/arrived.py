@@ -46,6 +46,7 @@ class Arrived:
     ended_number: int
     """Number of the newest of ``ended``; 0 when there is none."""
     result_numbers: tuple[int, ...]
+    """Numbers of the mail with `results`."""
     redrive_numbers: tuple[int, ...]
     control_numbers: tuple[int, ...]
     moves: tuple[MoveMail, ...] = ()
@@ -54,6 +55,8 @@ class Arrived:
     decisions: Mapping[str, ApprovalMail] = field(default_factory=dict)
     """Decisions of persons about calls that wait for one, by call."""
     decision_numbers: tuple[int, ...] = ()
+    number_of_result: Mapping[str, int] = field(default_factory=dict)
+    """Number of the mail with a call's result, by call."""
     suspended: Mapping[str, SuspendedCall] = field(default_factory=dict)
     """Calls that their tools have suspended, with their needs, by call."""
     suspended_numbers: tuple[int, ...] = ()
@@ -109,6 +112,7 @@ def sort_mail(mail: Sequence[Mail], ended_mail: int) -> Arrived:
         move_numbers=_numbers(by_kind[MOVE]),
         decisions=_decisions(by_kind[APPROVAL]),
         decision_numbers=_numbers(by_kind[APPROVAL]),
+        number_of_result={result.tool_call_id: number for number, result in read if result.suspended is None},
         suspended={result.tool_call_id: result.suspended for _, result in read if result.suspended is not None},
         suspended_numbers=tuple([number for number, result in read if result.suspended is not None]),
         first_number=user_numbers[past] if len(users) > past else 0,

@@ -290,9 +290,10 @@ def _advanced(task: TaskHeader, unfinished: Sequence[OpenCall], arrived: Arrived
 
 
 def _failed_before(call: OpenCall, task: TaskHeader, arrived: Arrived) -> str:
-    """Return the tool of a call that has failed and that this one waits for; '' for none."""
+    """Return the tool of a call that has failed and that this one comes after; '' for none. A call goes on with the
+    failures of those that it has made itself."""
     failed = {each for each in call.after if each in arrived.results and not arrived.results[each].ok}
-    return next((each.tool for each in task.open if each.id in failed), "")
+    return next((each.tool for each in task.open if each.id in failed and each.inner_of != call.id), "")
 
 
 def _wait_is_over(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from pydantic_core import to_json
 
 from pentad.contracts.streams import SESSION_WAKE, TASK_WAKE
-from pentad.contracts.suspensions import MAX_ROUNDS, Needs, Suspension
+from pentad.contracts.suspensions import MAX_ROUNDS, InnerCall, Needs, Resumption, Suspension
 from pentad.contracts.tools import Effect, ToolOutcome, ToolSpec
 from pentad.services.tool_worker.given_tools import GivenTools
 from pentad.services.tool_worker.sources import OnProgress, ToolInvocation
@@ -365,3 +365,79 @@ async def test_what_comes_after_a_refused_call_is_not_made(store: Store, tmp_pat
 async def test_a_tool_without_the_other_in_its_answer_waits_for_nothing(store: Store, tmp_path: Path) -> None:
     await in_order(store, tmp_path, [ordered("build"), ordered("test", after=["build"])], ("test", "{}"))
     assert ran == ["test"]
+
+
+# A call makes calls of its own
+
+
+def inner(*calls: tuple[str, dict[str, Any]], state: str = "here") -> Suspension:
+    return Suspension(needs="calls", state=state, calls=[InnerCall(tool=tool, args=args) for tool, args in calls])
+
+
+async def program(store: Store, folder: Path, *asks: Suspension | ToolOutcome, **more: Any) -> tuple[Flow, Suspending]:
+    source = Suspending(asks, effect="pure")
+    flow = await Flow(store, folder, calling(("book", "{}")), sources=[source], **more).prepare()
+    await flow.say("go")
+    await flow.drive()
+    return flow, source
+
+
+def resumption(source: Suspending, run: int) -> Resumption:
+    resumed = source.runs[run].resumed
+    assert resumed is not None
+    return resumed
+
+
+async def test_a_call_goes_on_with_the_results_of_its_own_calls(store: Store, tmp_path: Path) -> None:
+    two = inner(("echo", {"text": "a"}), ("calculator", {"expression": "6*7"}))
+    flow, source = await program(store, tmp_path, two, inner(("echo", {"text": "b"}), state="further"), BOOKED)
+    assert (await flow.status(), len(source.runs)) == ("completed", 3)
+    first, second = resumption(source, 1), resumption(source, 2)
+    assert (first.state, first.round, [r.text for r in first.results or ()]) == ("here", 1, ["a", "42"])
+    assert (second.state, second.round, [r.text for r in second.results or ()]) == ("further", 2, ["b"])
+    outer, *made = await told(store, "tool_call")
+    assert [(e["tool"], e["parent_call_id"]) for e in made] == [
+        (tool, outer["tool_call_id"]) for tool in ("echo", "calculator", "echo")
+    ]
+    assert await results(flow) == ["booked"]
+    task = await flow.task()
+    assert (await store.call("HLEN", task.calls), await store.call("ZCARD", task.signals)) == (0, 0)
+
+
+async def test_a_failure_of_its_own_call_is_told_to_the_call(store: Store, tmp_path: Path) -> None:
+    flow, source = await program(
+        store, tmp_path, inner(("nothing", {}), ("calculator", {"expression": "1/0"}), ("book", {})), BOOKED
+    )
+    told_call = resumption(source, 1).results or []
+    assert (await flow.status(), [r.ok for r in told_call]) == ("completed", [False, False, False])
+    assert "there is no tool 'nothing'" in told_call[0].text
+    assert "there is no tool 'book'" in told_call[2].text
+
+
+async def test_a_call_of_a_call_waits_for_its_approval_like_any_other(store: Store, tmp_path: Path) -> None:
+    wants = inner(("send_mail", {"to": "ada"}), ("echo", {"text": "x"}))
+    flow, source = await program(store, tmp_path, wants, BOOKED, tools=TOOLS)
+    assert (await flow.status(), ran, len(source.runs)) == ("waiting", [], 1)
+    await decide(flow, YES)
+    await flow.drive()
+    assert (await flow.status(), ran) == ("completed", ["ada"])
+    assert [r.text for r in resumption(source, 1).results or ()] == ["sent to ada", "x"]
+
+
+async def test_a_refused_call_of_a_call_is_told_to_it(store: Store, tmp_path: Path) -> None:
+    flow, source = await program(store, tmp_path, inner(("send_mail", {"to": "ada"})), BOOKED, tools=TOOLS)
+    await decide(flow, no("not her"))
+    await flow.drive()
+    (result_told,) = resumption(source, 1).results or [None]
+    assert result_told is not None
+    assert (result_told.ok, "not her" in result_told.text, ran) == (False, True, [])
+
+
+async def test_a_cancelled_task_gives_up_the_calls_of_its_calls(store: Store, tmp_path: Path) -> None:
+    flow, source = await program(store, tmp_path, inner(("send_mail", {"to": "ada"})), BOOKED, tools=TOOLS)
+    task = await flow.task()
+    await flow.actors.post(task, "cancel", b"{}", ("waiting",), "cancel")
+    await flow.drive()
+    assert (await flow.status(), ran, len(source.runs)) == ("cancelled", [], 1)
+    assert await results(flow) == ["error: the task was cancelled"]
+    assert (await store.call("HLEN", task.calls), await waiting(flow)) == (0, [])

@@ -3,7 +3,7 @@
 import logging
 import random
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from pydantic_core import from_json, to_json
@@ -242,7 +242,7 @@ def test_what_a_token_does_not_name_is_refused() -> None:
     [("send", True, False), ("send", None, False), ("approve", None, None), ("approve", False, False)],
 )
 def test_words_of_a_message_decide_about_calls_only_where_its_token_may(
-    may: Right, asked: bool | None, decides: bool | None
+    may: Literal["send", "approve"], asked: bool | None, decides: bool | None
 ) -> None:
     grant = Grant("acme", "s1", "alice", ("send", may), BEGIN, END)
     assert grant.message({"content": "yes", "decides": asked})["decides"] is decides
