@@ -76,6 +76,8 @@ RESULT_READ = "result_read"
 """Name of the built-in tool that reads the rest of a result of which a prompt has only a part."""
 RECALLING_TOOLS = frozenset({MEMORY_SEARCH, MEMORY_EXPAND, MEMORY_FORGET})
 """Names of the built-in tools that show memories: neither their arguments nor their results are remembered."""
+FORMER_NAMES = {"current_time": "get_time"}
+"""Tools that had other names once: who asks for one by its former name gets it, and nobody is offered that name."""
 OutcomeKind = Literal["ok", "error", "timeout", "cancelled", "crashed", "interrupted", "unknown", "suspended"]
 
 

@@ -84,7 +84,7 @@ HEAD = 1 << 16
 """Bytes of a request's head, and of what an operator writes."""
 ANSWER = 1 << 20
 """Bytes of a model's text, and of a tool's result, as they are read at once."""
-_TOOLS = {"calculator": {"required": ["expression"]}, "current_time": {}, "echo": {"required": ["text"]}}
+_TOOLS = {"calculator": {"required": ["expression"]}, "get_time": {}, "echo": {"required": ["text"]}}
 
 
 def _fed(feed: Callable[[Any], object], text: str | bytes, size: int) -> None:

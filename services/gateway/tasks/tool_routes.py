@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from pentad.contracts.runs import ToolRun
+from pentad.contracts.tools import FORMER_NAMES
 from pentad.services.gateway.domain.tool_call import MAX_CALL_ID, MAX_TIMEOUT_S, MAX_WAIT_S, is_call_id, read_call
 from pentad.services.gateway.edge.http import answer, read_asked, tenant_of, wait_of
 from pentad.services.gateway.edge.operations import operation
@@ -66,8 +67,9 @@ class ToolRoutes:
     async def call_tool(self, request: "Request") -> "Response":
         """Return 202 with the call's id, or 200 with its outcome if it ends within ``wait``."""
         tenant, name = tenant_of(request), str(request.path_params["tool"])
-        asked = await read_asked(request, lambda body: read_call(body, name))
         known = await self._queries.tool_names()
+        name = name if name in known else FORMER_NAMES.get(name, name)
+        asked = await read_asked(request, lambda body: read_call(body, name))
         if name not in known:
             listed = ", ".join(sorted(known)[:_MOST_NAMED])
             more = f" and {len(known) - _MOST_NAMED} more" if len(known) > _MOST_NAMED else ""

@@ -6,7 +6,7 @@ from dataclasses import field
 from pentad.contracts.events import INTERRUPTED
 from pentad.contracts.graphs import MAX_DEPTH, Runnable
 from pentad.contracts.plain_json import MOST_VALUES, values_in
-from pentad.contracts.tools import TOOL_SEARCH, ApprovalMode, Effect, ToolSpec
+from pentad.contracts.tools import FORMER_NAMES, TOOL_SEARCH, ApprovalMode, Effect, ToolSpec
 from pentad.services.task_runner.domain.call_arguments import parse_arguments
 from pentad.services.task_runner.domain.own_tools import COMPLETE_TASK, joined, target_of, text_of
 from pentad.services.task_runner.domain.plan import EndMode
@@ -251,7 +251,10 @@ def planned_call(draft: ToolCallDraft, rules: Rules) -> PlannedCall:
 
 
 def _planned(draft: ToolCallDraft, rules: Rules, doubt: _Doubt | None, most_values: int) -> PlannedCall:
-    tools, spec = rules.tools, rules.tools.get(draft.name)
+    tools = rules.tools
+    if draft.name not in tools and FORMER_NAMES.get(draft.name) in tools:
+        draft = ToolCallDraft(FORMER_NAMES[draft.name], draft.arguments)
+    spec = tools.get(draft.name)
     target = target_of(spec, rules.agents)
     parsed = parse_arguments(draft.arguments, most_values)
     problem, said = parsed.problem, ""

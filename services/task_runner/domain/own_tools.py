@@ -8,7 +8,7 @@ from pydantic_core import from_json
 
 from pentad.contracts.graphs import Runnable
 from pentad.contracts.instructions import Instruction
-from pentad.contracts.tools import MEMORY_EXPAND, RESULT_READ, Effect, ToolSpec
+from pentad.contracts.tools import FORMER_NAMES, MEMORY_EXPAND, RESULT_READ, Effect, ToolSpec
 from pentad.shared.actors.headers import Target
 
 QUESTION, SUMMARY = "question", "summary"
@@ -79,6 +79,8 @@ def offered(
     the tool that opens these is offered, too, to a model that has tools.
     """
     allowed: Collection[str] | None = instruction.tools
+    if allowed is not None:
+        allowed = {FORMER_NAMES.get(name, name) if name not in published else name for name in allowed}
     if allowed is not None and reads_results:
         allowed = {*allowed, RESULT_READ}
     if allowed and opens_messages:

@@ -15,9 +15,9 @@ _AREAS = ("Africa", "America", "Asia", "Atlantic", "Australia", "Europe", "India
 
 
 def clock_of(zone: str) -> Callable[..., str]:
-    """The tool ``current_time`` that tells the time of this zone when it is asked for no other."""
+    """The tool ``get_time`` that tells the time of this zone when it is asked for no other."""
 
-    def current_time(timezone: str = zone) -> str:
+    def get_time(timezone: str = zone) -> str:
         """The current date and time in ISO 8601.
 
         Args:
@@ -25,7 +25,7 @@ def clock_of(zone: str) -> Callable[..., str]:
         """
         return datetime.now(_zone_said(timezone)).isoformat(timespec="milliseconds")
 
-    return current_time
+    return get_time
 
 
 def _zone_said(said: str) -> tzinfo:

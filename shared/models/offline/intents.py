@@ -139,7 +139,7 @@ def _balanced(expression: str) -> str:
 
 def _times(text: str) -> list[Wish]:
     if _TIME.search(text) or _TIME_IN.search(text):
-        return _clocks(text) or [("current_time", {})]
+        return _clocks(text) or [("get_time", {})]
     return _clocks(text) if _TIME_OF.search(text) else []
 
 
@@ -153,7 +153,7 @@ def _clocks(text: str) -> list[Wish]:
         ]
     if not zones:
         zones = [match[1].strip() for match in _IN_PLACE.finditer(text)][:1]
-    return [("current_time", {"timezone": zone}) for zone in dict.fromkeys(zones)]
+    return [("get_time", {"timezone": zone}) for zone in dict.fromkeys(zones)]
 
 
 def _mentions(text: str, name: str) -> bool:
@@ -190,7 +190,7 @@ def _follow_up(text: str, before: Before) -> list[Wish]:
         return []
     name, args = before.call
     subject = (match[1] or match[2]).strip()
-    if name == "current_time":
+    if name == "get_time":
         return _clocks(subject)
     texts = [key for key, value in args.items() if isinstance(value, str)]
     return [(name, {**args, texts[0]: subject})] if texts and name != "calculator" else []

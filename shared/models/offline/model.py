@@ -187,7 +187,7 @@ def _result_text(outcome: _Outcome) -> str:
         return f"{expression} = {number}" if error is None else f"{expression} could not be calculated: {error}"
     if error is not None:
         return f"The tool {outcome.name} failed: {error}"
-    if outcome.name == "current_time":
+    if outcome.name == "get_time":
         zone = outcome.args.get("timezone")
         return f"It is {outcome.result.strip()}" + (f" ({zone})" if zone else "")
     return outcome.result if outcome.name == "echo" else f"{outcome.name}: {outcome.result}"

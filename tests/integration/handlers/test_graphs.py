@@ -249,12 +249,12 @@ async def test_a_tool_with_an_effect_checks_no_condition(store: Store, tmp_path:
 
 
 async def test_an_edge_whose_check_is_no_pure_tool_or_says_neither_fails_the_node(store: Store, tmp_path: Path) -> None:
-    said = graph("said", [llm("a"), llm("b")], ("a", "a", {"check": "current_time"}), ("a", "b"))
+    said = graph("said", [llm("a"), llm("b")], ("a", "a", {"check": "get_time"}), ("a", "b"))
     flow = await GraphFlow.of(store, tmp_path, NodeModel(), said)
     await flow.run("said")
     root = await flow.root()
     assert (root.status, root.reason) == ("failed", "tool_error")
-    assert "tool 'current_time' must say true or false" in root.detail
+    assert "tool 'get_time' must say true or false" in root.detail
 
 
 async def test_a_node_without_a_way_fails_with_what_to_do(store: Store, tmp_path: Path) -> None:

@@ -428,8 +428,9 @@ async def test_a_refused_call_of_a_call_is_told_to_it(store: Store, tmp_path: Pa
     flow, source = await program(store, tmp_path, inner(("send_mail", {"to": "ada"})), BOOKED, tools=TOOLS)
     await decide(flow, no("not her"))
     await flow.drive()
-    (result_told,) = resumption(source, 1).results or [None]
-    assert result_told is not None
+    results_told = resumption(source, 1).results
+    assert results_told is not None
+    (result_told,) = results_told
     assert (result_told.ok, "not her" in result_told.text, ran) == (False, True, [])
 
 

@@ -350,3 +350,12 @@ async def test_the_log_tells_each_iteration_and_why_the_model_stopped_and_nothin
     assert "iteration 2 of the turn" in two
     assert two.endswith("calls: none")
     assert not {"secret", "trip"} & {word for line in caplog.messages for word in ("secret", "trip") if word in line}
+
+
+async def test_a_tool_is_still_called_by_its_former_name(store: Store, tmp_path: Path) -> None:
+    calls = ("current_time", '{"timezone":"UTC"}')
+    flow = await Flow(store, tmp_path, lambda r: answer("", calls) if said(r) == "go" else answer(said(r))).prepare()
+    await flow.say("go")
+    await flow.drive()
+    assert [e["tool"] for e in await told(store, "tool_call")] == ["get_time"]
+    assert (await told(store, "tool_result"))[0]["result"].endswith("+00:00")

@@ -11,7 +11,7 @@ from pentad.shared.models.ports import ChatRequest, ModelAnswer
 
 PARAMETERS: dict[str, dict[str, Any]] = {
     "calculator": {"type": "object", "properties": {"expression": {"type": "string"}}, "required": ["expression"]},
-    "current_time": {"type": "object", "properties": {"timezone": {"type": "string"}}},
+    "get_time": {"type": "object", "properties": {"timezone": {"type": "string"}}},
     "echo": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
     "weather": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
     "roll_dice": {"type": "object", "properties": {"sides": {"type": "integer"}}, "required": ["sides"]},
@@ -141,7 +141,7 @@ async def test_a_tool_that_says_its_own_name_in_an_error_is_named_once() -> None
     ],
 )
 async def test_the_time_is_asked_for(text: str, zones: list[str | None]) -> None:
-    wanted = [("current_time", {"timezone": zone} if zone else {}) for zone in zones]
+    wanted = [("get_time", {"timezone": zone} if zone else {}) for zone in zones]
     assert calls(await Talk(*ALL).says(text)) == wanted
 
 
@@ -164,9 +164,9 @@ async def test_follow_ups_refer_to_the_turn_before() -> None:
     talk = Talk(*ALL)
     await talk.says("what time is it in London?")
     await talk.results("08:00")
-    assert calls(await talk.says("and Beijing?")) == [("current_time", {"timezone": "Asia/Shanghai"})]
+    assert calls(await talk.says("and Beijing?")) == [("get_time", {"timezone": "Asia/Shanghai"})]
     assert (await talk.results("16:00")).text == "It is 16:00 (Asia/Shanghai)"
-    assert calls(await talk.says("那东京呢?")) == [("current_time", {"timezone": "Asia/Tokyo"})]
+    assert calls(await talk.says("那东京呢?")) == [("get_time", {"timezone": "Asia/Tokyo"})]
 
 
 async def test_a_sum_goes_on_from_the_last_result() -> None:
@@ -261,7 +261,7 @@ async def test_requests_without_sense_do_not_break_it(messages: list[bytes], too
     ],
 )
 async def test_the_zone_that_is_named_is_the_one_that_is_asked_for(text: str, zone: str) -> None:
-    assert calls(await Talk(*ALL).says(text)) == [("current_time", {"timezone": zone})]
+    assert calls(await Talk(*ALL).says(text)) == [("get_time", {"timezone": zone})]
 
 
 @pytest.mark.parametrize(

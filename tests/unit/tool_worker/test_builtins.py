@@ -16,7 +16,7 @@ from pentad.shared.plugins.registry import define
 from tests.support.waiting import PATIENCE_S
 
 
-@pytest.mark.parametrize("name", ["calculator", "current_time", "echo", "memory_note"])
+@pytest.mark.parametrize("name", ["calculator", "get_time", "echo", "memory_note"])
 def test_every_builtin_is_pure_and_described(name: str) -> None:
     spec = BUILTINS[name].spec
     assert spec.effect is Effect.PURE
@@ -33,7 +33,7 @@ def test_the_time_is_now_and_says_its_offset(timezone: str, offset: int) -> None
 
 def test_the_clock_tells_the_time_of_its_own_zone_where_no_other_is_asked_for() -> None:
     assert datetime.fromisoformat(clock_of("Asia/Tokyo")()).utcoffset() == timedelta(hours=9)
-    tool = builtins_of("Asia/Tokyo")["current_time"]
+    tool = builtins_of("Asia/Tokyo")["get_time"]
     assert tool.spec.parameters["properties"]["timezone"]["default"] == "Asia/Tokyo"
 
 
