@@ -27,6 +27,7 @@ from pentad.services.task_runner.instructions import TaskInstructions
 from pentad.services.task_runner.model_step import ModelSteps
 from pentad.services.task_runner.moves import Moves
 from pentad.services.task_runner.plan_writer import WRITES, Materials
+from pentad.services.task_runner.policies import PolicyBook
 from pentad.services.task_runner.prompt import KnownTranscript, TranscriptCache
 from pentad.services.task_runner.spoken_decisions import spoken_decision
 from pentad.services.task_runner.step import Step, Steps, bare
@@ -64,15 +65,18 @@ class RunnerHandler(WakeUps[TaskKeys]):
         shard: int,
         recalling: TaskRecall,
         hooks: HookCalls,
+        policies: PolicyBook,
     ) -> None:
         super().__init__(actors, keeper, shard, settings.pentad_max_attempts)
-        self._cache = TranscriptCache()
+        self._cache, self._policies = TranscriptCache(), policies
         self._steps = Steps(actors, settings)
         instructions = TaskInstructions(actors.store, book)
         self._hooks = StepHookRunner(hooks)
         self._steps.on_end = self._hooks.tell_end
         recall = InitialRecall(recalling)
-        self._model_steps = ModelSteps(self._steps, models, instructions, tools, self._cache, recall, self._hooks)
+        self._model_steps = ModelSteps(
+            self._steps, models, instructions, tools, self._cache, recall, self._hooks, policies
+        )
         self._moves = Moves(self._steps, tools, instructions, self._results)
         self._running: set[Held] = set()
         self._stopping = False
@@ -168,7 +172,8 @@ class RunnerHandler(WakeUps[TaskKeys]):
     async def _materials(self, step: Step, decided: Plan) -> Materials:
         """Read what this plan is written from."""
         if isinstance(decided, Advance):
-            return Materials(requests=await self._steps.requests(step, decided.kept))
+            requests = await self._steps.requests(step, decided.kept)
+            return Materials(requests=requests, denied=self._policies.denied(step.task, decided, requests))
         if not isinstance(decided, End | Finish | Pause):
             return Materials()
         results = await self._results(step)

@@ -26,6 +26,8 @@ from pentad.shared.clipping import clip
 from pentad.shared.keys import approvals
 from pentad.shared.kinds import RESULT
 
+DENIED = "denied"
+"""Outcome, in the metrics, of a call that a policy denies."""
 ARGS_LIMIT = 16 * 1024
 """Bytes of a call's arguments that an event carries; the rest is kept by reference."""
 _EDITED_LIMIT = 4 * 1024
@@ -84,19 +86,25 @@ def _keep(writer: StepWriter, request: KeptRequest) -> None:
     writer.commit.set(writer.keys.big, **{kept_request(request.command.tool_call_id): request.to_json()})
 
 
-def write_advance(writer: StepWriter, plan: Advance, requests: Mapping[str, KeptRequest]) -> None:
-    """Make calls that have what they waited for, ask persons about others, and give the rest their results in words."""
+def write_advance(
+    writer: StepWriter, plan: Advance, requests: Mapping[str, KeptRequest], denied: Mapping[str, str]
+) -> None:
+    """Make calls that have what they waited for, ask persons about others, and give the rest their results in words.
+
+    ``denied``: calls that a policy denies as they would be made now, each with why.
+    """
     if plan.expired or any(decision.spoken for _, decision in plan.decisions):
         writer.commit.expect_no_new_result()
     changed: dict[str, OpenCall] = {}
     for call, decision in plan.decisions:
-        changed[call.id] = _decide(writer, call, decision, requests[call.id])
+        changed[call.id] = _decide(writer, call, decision, requests[call.id], denied.get(call.id, ""))
     for call in plan.expired:
         changed[call.id] = _expire(writer, call, requests[call.id])
     for call, need in plan.suspended:
         changed[call.id] = _suspend(writer, call, need)
     for call in plan.released:
-        changed[call.id] = _release(writer, call, requests[call.id])
+        why = denied.get(call.id)
+        changed[call.id] = _deny(writer, call, why, None) if why else _release(writer, call, requests[call.id])
     for call, tool in plan.blocked:
         why = f"this call was not made: it comes after {tool}, which has failed"
         changed[call.id] = _answer(writer, call, ToolOutcome("error", why), call.decision)
@@ -112,19 +120,21 @@ def write_advance(writer: StepWriter, plan: Advance, requests: Mapping[str, Kept
         writer.commit.rewake()
 
 
-def _decide(writer: StepWriter, call: OpenCall, decision: ApprovalMail, request: KeptRequest) -> OpenCall:
-    """Carry out what a person has decided about a call."""
+def _decide(writer: StepWriter, call: OpenCall, decision: ApprovalMail, request: KeptRequest, denied: str) -> OpenCall:
+    """Carry out what a person has decided about a call; ``denied``: why it is not made even so, or ''."""
     decided = {"approval": "approved" if decision.approved else "refused", "approved_by": decision.by}
     writer.commit.tallies.count(metrics.approvals.labels(decided["approval"]))
     if decision.spoken:
         _keep_spoken(writer, call, decision)
     if request.needs == "outcome":
-        return _conclude(writer, call, decision, request, decided)
-    if request.needs == "input":
-        return _make(writer, call, request, decided, resumed=_resumption(request, decision))
-    if not decision.approved:
+        return _conclude(writer, call, decision, request, decided, denied)
+    if request.needs == "approval" and not decision.approved:
         why = f"the person has refused this call: {decision.reason or 'no reason was given'}"
         return _answer(writer, call, ToolOutcome("cancelled", why), decided)
+    if denied:
+        return _deny(writer, call, denied, decided)
+    if request.needs == "input":
+        return _make(writer, call, request, decided, resumed=_resumption(request, decision))
     changes: dict[str, Any] = {}
     if decision.args is not None:
         changes["args"] = decision.args
@@ -140,11 +150,18 @@ def _resumption(request: KeptRequest, decision: ApprovalMail) -> Resumption:
 
 
 def _conclude(
-    writer: StepWriter, call: OpenCall, decision: ApprovalMail, request: KeptRequest, decided: dict[str, str]
+    writer: StepWriter,
+    call: OpenCall,
+    decision: ApprovalMail,
+    request: KeptRequest,
+    decided: dict[str, str],
+    denied: str,
 ) -> OpenCall:
     """A person knows what has become of a call whose outcome was unknown."""
     said = (decision.args or {}) if decision.approved else {"outcome": "not done"}
     decided["outcome"] = str(said.get("outcome"))
+    if decided["outcome"] == "try again" and denied:
+        return _deny(writer, call, denied, decided)
     if decided["outcome"] == "try again":
         again = Resumption(round=request.command.round + 1, needs="outcome")
         return _make(writer, call, request, decided, resumed=again)
@@ -204,6 +221,12 @@ def _answer(writer: StepWriter, call: OpenCall, outcome: ToolOutcome, decided: M
     writer.emit_result(call.id, call.tool, outcome)
     writer.commit.post(writer.keys, RESULT, ResultMail.of(call.id, outcome).to_json())
     return replace(call, target="worker", until=0, decision=decided, after=())
+
+
+def _deny(writer: StepWriter, call: OpenCall, why: str, decided: Mapping[str, str] | None) -> OpenCall:
+    """Answer a call that a policy denies, whatever a person has decided about it."""
+    writer.commit.tallies.count(metrics.approvals.labels(DENIED))
+    return _answer(writer, call, ToolOutcome("error", why), decided)
 
 
 def _expire(writer: StepWriter, call: OpenCall, request: KeptRequest) -> OpenCall:

@@ -52,6 +52,8 @@ class Materials:
     """Record of the task's last step; read for `Finish` alone."""
     requests: Mapping[str, KeptRequest] = field(default_factory=dict)
     """Calls that are kept beside the task and change now; read for `Advance` alone."""
+    denied: Mapping[str, str] = field(default_factory=dict)
+    """Those of them that a policy denies, each with why."""
 
 
 def _idle(writer: StepWriter, plan: Idle, _: Materials) -> None:
@@ -165,7 +167,7 @@ def _await_decision(writer: StepWriter, _: AwaitDecision, __: Materials) -> None
 def _advance(writer: StepWriter, plan: Advance, materials: Materials) -> None:
     """Make the calls that have what they waited for, and ask about or answer the others."""
     writer.postpone()
-    write_advance(writer, plan, materials.requests)
+    write_advance(writer, plan, materials.requests, materials.denied)
 
 
 def _stale(writer: StepWriter, _: Stale, __: Materials) -> None:

@@ -12,8 +12,9 @@ from pentad.contracts.tools import ToolOutcome, ToolSpec
 from pentad.services.task_runner.domain.call_order import in_order
 from pentad.services.task_runner.domain.planned_call import PlannedCall
 from pentad.services.task_runner.domain.tool_search import search_result
-from pentad.services.task_runner.kept_calls import ARGS_LIMIT, hold_call, kept, queue_call, request_approval
+from pentad.services.task_runner.kept_calls import ARGS_LIMIT, DENIED, hold_call, kept, queue_call, request_approval
 from pentad.services.task_runner.step_writer import StepWriter
+from pentad.shared import metrics
 from pentad.shared.actors.headers import OpenCall, Target
 from pentad.shared.actors.mail import ResultMail
 from pentad.shared.clipping import clip
@@ -49,8 +50,13 @@ class RequestedCall(NamedTuple):
         return OpenCall(self.id, self.tool, self.queue, self.target, self.until, after=self.after).kept
 
 
-def request_calls(writer: StepWriter, planned: Sequence[PlannedCall], step: int) -> list[RequestedCall]:
-    """Put the calls into their queues, under ids of ours. Those that must wait are kept beside the task."""
+def request_calls(
+    writer: StepWriter, planned: Sequence[PlannedCall], step: int, node: str | None
+) -> list[RequestedCall]:
+    """Put the calls into their queues, under ids of ours. Those that must wait are kept beside the task.
+
+    ``node``: instruction of the node that asks for them, where the task runs a graph.
+    """
     planned = in_order(planned)
     ids = [tool_call_id(writer.keys.shard, random_hex(20)) for _ in planned]
     calls = []
@@ -60,7 +66,8 @@ def request_calls(writer: StepWriter, planned: Sequence[PlannedCall], step: int)
         if each.spec is None or each.args is None or each.problem or each.found is not None:
             _answer_at_once(writer, call, each)
         elif each.target in ("worker", "approval"):
-            requested = _request(writer, requested, each, each.spec, each.args, step, [ids[n] for n in each.after])
+            command = _command(writer, call, each.spec, each.args, step, node)
+            requested = _request(writer, requested, each, each.spec, command, [ids[n] for n in each.after])
         calls.append(requested)
     return calls
 
@@ -70,13 +77,11 @@ def _request(
     requested: RequestedCall,
     planned: PlannedCall,
     spec: ToolSpec,
-    args: dict[str, Any],
-    step: int,
+    command: ToolCallCommand,
     after: Sequence[str],
 ) -> RequestedCall:
     """Queue a call of a worker's tool, unless other calls or a person come first."""
     verdict, asks = planned.verdict, planned.said if planned.target == "approval" else ""
-    command = _command(writer, requested.id, spec, args, step)
     if verdict.lets_tool_ask(spec):
         command = command.model_copy(update={"asks_if": True})
     if not after and not asks:
@@ -104,11 +109,15 @@ def _answer_at_once(writer: StepWriter, call: str, planned: PlannedCall) -> None
         writer.find_tools(planned.found)
     else:
         outcome = ToolOutcome("error", f"{planned.tool}: {planned.problem}")
+        if planned.verdict.then == "deny":
+            writer.commit.tallies.count(metrics.approvals.labels(DENIED))
     writer.emit_result(call, planned.tool, outcome, counted_for="" if planned.spec else "unknown")
     writer.commit.post(writer.keys, RESULT, ResultMail.of(call, outcome).to_json())
 
 
-def _command(writer: StepWriter, call: str, spec: ToolSpec, args: dict[str, Any], step: int) -> ToolCallCommand:
+def _command(
+    writer: StepWriter, call: str, spec: ToolSpec, args: dict[str, Any], step: int, node: str | None
+) -> ToolCallCommand:
     return ToolCallCommand(
         **writer.envelope(),
         tool_call_id=call,
@@ -121,6 +130,7 @@ def _command(writer: StepWriter, call: str, spec: ToolSpec, args: dict[str, Any]
         metadata=dict(writer.turn.metadata) or None,
         as_of=writer.task.as_of or None,
         on_unknown=None if spec.on_unknown == "tell" else spec.on_unknown,
+        instruction=node,
     )
 
 

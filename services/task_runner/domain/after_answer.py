@@ -112,7 +112,7 @@ class NothingSaid:
 Next = CallTools | Complete | AskAgain | Fail | CallFailed | CutShort
 
 
-def _no_verdict(_: ToolSpec, __: Mapping[str, object]) -> Verdict:
+def no_verdict(_: ToolSpec, __: Mapping[str, object]) -> Verdict:
     """Find no rule."""
     return NO_VERDICT
 
@@ -141,7 +141,7 @@ class Rules:
     """Calls of one answer that are made; further calls are answered with an error."""
     approve: ApprovalMode = "never"
     """Calls that a person must allow although their tools do not ask for it."""
-    verdict: Callable[[ToolSpec, Mapping[str, object]], Verdict] = _no_verdict
+    verdict: Callable[[ToolSpec, Mapping[str, object]], Verdict] = no_verdict
     """Finds the operators' rule about a call of a tool with these arguments."""
 
 

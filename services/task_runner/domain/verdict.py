@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from pentad.contracts.approvals import ApprovalRule
 from pentad.contracts.tools import ApprovalMode, ToolSpec
 from pentad.shared.immutable import immutable
 
@@ -32,3 +33,16 @@ class Verdict:
 
 
 NO_VERDICT = Verdict()
+
+
+def verdict_of(rule: ApprovalRule | None) -> Verdict:
+    """Return what the rule that decides about a call says; None: no rule fits the call."""
+    if rule is None:
+        return NO_VERDICT
+    reason = rule.reason
+    if rule.then == "deny":
+        reason = f"this call is not allowed here: {reason or f'the policy {rule.name} denies it'}"
+    elif rule.then == "ask":
+        reason = reason or f"the policy {rule.name} asks for an approval"
+    approvers = None if rule.approvers is None else tuple(rule.approvers)
+    return Verdict(rule.then, reason, approvers, rule.expires_s)
