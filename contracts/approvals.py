@@ -136,7 +136,7 @@ class ApprovalRule(Contract):
     """Tests of arguments by name, all of which must fit; a dotted name such as `to.address` reaches into an object. An
     argument that the call does not have fits no test."""
     then: Literal["allow", "ask", "deny"]
-    """What becomes of a call that fits. `allow`: it is made. `ask`: a person must allow it. `deny`: it is never made.
+    """Fate of a call that fits. `allow`: it is made. `ask`: a person must allow it. `deny`: it is never made.
     Any deny that fits outranks all other rules; of these the first that fits decides."""
     approvers: Annotated[list[ExternalId], Field(min_length=1, max_length=100)] | None = None
     """Users who may decide; `key` stands for the holder of the tenant's API key. Absent: everyone who may decide in the

@@ -12,8 +12,8 @@ MAX_ROUNDS = 32
 """How often one call may be suspended."""
 
 Needs = Literal["approval", "input", "outcome"]
-"""Kind of a question to a person. ``approval``: whether the call may be made. ``input``: values that the tool needs to go
-on. ``outcome``: whether the call, whose outcome nobody knows, was made."""
+"""Kind of a question to a person. ``approval``: whether the call may be made. ``input``: values that the tool needs to
+go on. ``outcome``: whether the call, whose outcome nobody knows, was made."""
 
 OUTCOME_FORM: dict[str, Any] = {
     "type": "object",

@@ -53,7 +53,7 @@ class Materials:
     requests: Mapping[str, KeptRequest] = field(default_factory=dict)
     """Calls that are kept beside the task and change now; read for `Advance` alone."""
     denied: Mapping[str, str] = field(default_factory=dict)
-    """Those of them that a policy denies, each with why."""
+    """Kept calls that a policy denies, each with why."""
 
 
 def _idle(writer: StepWriter, plan: Idle, _: Materials) -> None:

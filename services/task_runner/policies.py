@@ -6,7 +6,7 @@ from typing import Any
 from pentad.contracts.approvals import ApprovalRule
 from pentad.contracts.tools import ToolSpec
 from pentad.services.task_runner.domain.plan import Advance
-from pentad.services.task_runner.domain.verdict import Verdict, verdict_of
+from pentad.services.task_runner.domain.verdict import CallVerdict, verdict_of
 from pentad.shared.actors.approvals import KeptRequest
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.policies.policy import CallKind, Policy
@@ -41,8 +41,8 @@ class PolicyBook:
 
     def verdicts_for(
         self, task: TaskHeader, instruction: str
-    ) -> Callable[[ToolSpec, Mapping[str, Any]], Verdict] | None:
-        """Return the function that finds what is said about a call of this task; None: there are no policies.
+    ) -> Callable[[ToolSpec, Mapping[str, Any]], CallVerdict] | None:
+        """Return the function that finds the verdict on a call of this task; None: there are no policies.
 
         ``instruction``: the one that the step runs.
         """
@@ -51,7 +51,7 @@ class PolicyBook:
             return None
         names = (task.instruction,) if instruction == task.instruction else (task.instruction, instruction)
 
-        def verdict(spec: ToolSpec, args: Mapping[str, Any]) -> Verdict:
+        def verdict(spec: ToolSpec, args: Mapping[str, Any]) -> CallVerdict:
             return verdict_of(policy.rule_for(CallKind(task.tenant, names, spec.name, spec.effect), args))
 
         return verdict

@@ -52,7 +52,10 @@ CODES = (
     "bad_message unknown_task not_allowed busy budget_exceeded deadline_exceeded model_error tool_error step_limit "
     "graph_error hook_error cursor_expired internal"
 )
-INBOUND_FIELDS = "content session_id message_id task_id user_id tenant_id instruction metadata deadline budget output_schema state decides"
+INBOUND_FIELDS = (
+    "content session_id message_id task_id user_id tenant_id instruction metadata deadline budget output_schema state "
+    "decides"
+)
 TASK_FIELDS = (
     "task_id session_id user_id status goal instruction created_at updated_at steps usage waiting_for archived_at "
     "reason detail completed_at last_user_message_at waiting_for_tools parent_task_id node forked_from"

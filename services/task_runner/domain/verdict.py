@@ -8,7 +8,7 @@ from pentad.shared.immutable import immutable
 
 
 @immutable
-class Verdict:
+class CallVerdict:
     """The rule that applies to a tool call, as far as its approval goes."""
 
     then: Literal["", "allow", "ask", "deny"] = ""
@@ -32,10 +32,10 @@ class Verdict:
         return not self.then and spec.approval == "ask_if"
 
 
-NO_VERDICT = Verdict()
+NO_VERDICT = CallVerdict()
 
 
-def verdict_of(rule: ApprovalRule | None) -> Verdict:
+def verdict_of(rule: ApprovalRule | None) -> CallVerdict:
     """Return what the rule that decides about a call says; None: no rule fits the call."""
     if rule is None:
         return NO_VERDICT
@@ -45,4 +45,4 @@ def verdict_of(rule: ApprovalRule | None) -> Verdict:
     elif rule.then == "ask":
         reason = reason or f"the policy {rule.name} asks for an approval"
     approvers = None if rule.approvers is None else tuple(rule.approvers)
-    return Verdict(rule.then, reason, approvers, rule.expires_s)
+    return CallVerdict(rule.then, reason, approvers, rule.expires_s)

@@ -9,7 +9,7 @@ import pytest
 from pydantic_core import from_json, to_json
 
 from pentad.contracts.errors import ErrorCode
-from pentad.contracts.tokens import DEFAULT_TTL_S, MAX_TTL_S, RIGHTS, TOKEN_PREFIX, TokenRequest
+from pentad.contracts.tokens import DEFAULT_TTL_S, MAX_TTL_S, RIGHTS, TOKEN_PREFIX, Right, TokenRequest
 from pentad.services.gateway.domain.frames import UnreadableError, read_token_request
 from pentad.services.gateway.edge.access import Access, Caller
 from pentad.services.gateway.edge.problems import ProblemError
