@@ -121,6 +121,8 @@ class ToolCallCommand(Envelope):
     """Who is told when the outcome of the call is unknown; absent: the model."""
     resumed: Resumption | None = None
     """Answer with which the call goes on, which was suspended; absent: it begins."""
+    instruction: str | None = None
+    """Instruction of the node that asks for the call, where the task runs a graph; absent: the task's own."""
 
     @property
     def round(self) -> int:

@@ -39,6 +39,8 @@ class EntryFile(Generic[T]):
     most_bytes: int
     beside: str | None = None
     """The name of another list that the file may hold, beside this one or in its place."""
+    most: int = MOST_ENTRIES
+    """Entries that the list may have."""
 
     def read(self, path: Path) -> tuple[T, ...]:
         """Return the entries, in their order. Raises ``SettingsError``, which names the place of each mistake."""
@@ -90,8 +92,8 @@ class EntryFile(Generic[T]):
         return self._counted(rows)
 
     def _counted(self, rows: Sequence[Any]) -> list[Any]:
-        if len(rows) > MOST_ENTRIES:
-            raise SettingsError(f"it has {len(rows)} {self.listed}: at most {MOST_ENTRIES}")
+        if len(rows) > self.most:
+            raise SettingsError(f"it has {len(rows)} {self.listed}: at most {self.most}")
         return list(rows)
 
     def _entries(self, rows: list[Any]) -> tuple[T, ...]:

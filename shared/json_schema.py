@@ -4,7 +4,7 @@ The checker holds Python's lock as long as it works, and a schema can make it wo
 alternatives, with references to itself. `schema_weight` tells which schemas cannot.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import jsonschema_rs
@@ -14,6 +14,8 @@ _MAX_MESSAGE_CHARS = 300
 _MAX_WEIGHT = 100_000
 _MAX_DEPTH = 64
 """Levels of a schema that is weighed; a deeper one weighs too much."""
+_MAX_PATTERN_BYTES = 1 << 20
+"""Bytes that one pattern may have when it is compiled."""
 _VALUE_KEYWORDS = frozenset({"const", "default", "enum", "examples"})
 """Keywords with values, which are no schemas."""
 OPEN_KEYWORDS = frozenset({"$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties"})
@@ -39,6 +41,19 @@ def compile_schema(schema: Mapping[str, Any], named: str) -> jsonschema_rs.Valid
     except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError, RecursionError) as error:
         message = str(getattr(error, "message", error)).partition("\n")[0]
         raise WrongSchema(f"{named} is no JSON schema: {shortened(message)}") from None
+
+
+def compile_pattern(pattern: str) -> Callable[[str], bool]:
+    """Return the test whether a regular expression is found in a text, which runs in linear time.
+
+    Raises ``ValueError`` for what is no regular expression, has look-around or references back, or is too large.
+    """
+    options = jsonschema_rs.RegexOptions(size_limit=_MAX_PATTERN_BYTES, dfa_size_limit=_MAX_PATTERN_BYTES)
+    schema = {"type": "string", "pattern": pattern}
+    try:
+        return jsonschema_rs.validator_for(schema, offline=True, pattern_options=options).is_valid
+    except (jsonschema_rs.ValidationError, ValueError):
+        raise ValueError("it is no regular expression that runs in linear time") from None
 
 
 def shortened(text: str) -> str:

@@ -193,7 +193,8 @@ waiting_mail = _gauge(
 approvals = _counter(
     "pentad_approvals_total",
     ("outcome",),
-    "Tool calls about which a person was asked, and what became of them: asked, approved, refused, expired.",
+    "Tool calls about which a person was asked, and what became of them: asked, approved, refused, expired; and denied "
+    "ones, of which a policy says that they are never made.",
     "calls",
 )
 

@@ -229,6 +229,9 @@ class Settings(BaseModel):
     """Tool calls of one answer that are made; each further one is answered with an error that says so."""
     pentad_approve: ApprovalMode = "never"
     """Tool calls that a person must allow although their tools do not ask for it: `never` any, `unsafe` ones, `all`."""
+    pentad_policies: Path | None = None
+    """A file with approval policies, `.json` or `.toml`: which tool calls are made, which a person must allow, and
+    which are never made. They go before registered ones of the same order or name."""
     pentad_approval_s: Annotated[float, Field(ge=1, le=10 * 365 * _DAY_S)] = 3600
     """Seconds within which a person can allow or refuse a tool call; then it is not made, and the model is told so."""
     pentad_compact_share: Annotated[float, Field(ge=0, le=0.95)] = 0.7

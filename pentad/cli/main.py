@@ -33,6 +33,7 @@ _COMMANDS = {
     "approvals": ("pentad.cli.approvals", "run_approvals"),
     "approve": ("pentad.cli.approvals", "run_approve"),
     "refuse": ("pentad.cli.approvals", "run_refuse"),
+    "policies": ("pentad.cli.policies", "run"),
     "doctor": ("pentad.cli.doctor.command", "run"),
     "tools": ("pentad.cli.tools", "run"),
     "tool": ("pentad.cli.tool", "run"),
@@ -246,6 +247,16 @@ def _add_approvals(commands: Any) -> None:
     refuse = _client(commands, "refuse", "Refuse a tool call that waits for an approval: it is not made.")
     refuse.add_argument("call", metavar="CALL", type=_name, help="the call: one of `pentad approvals`")
     refuse.add_argument("--reason", metavar="R", help="what the model is told")
+    text = "List the rules which tool calls need an approval. Needs PENTAD_ADMIN_KEY where the gateway has one."
+    policies = _client(commands, "policies", text)
+    _json(policies, "print each policy as a line of JSON")
+    actions = policies.add_subparsers(dest="action", metavar="ACTION")
+    add = _client(actions, "add", "Add policies, or replace those with the same names.", again=True)
+    add.add_argument(
+        "policy", metavar="FILE|JSON", help='a file with [[policies]], or {"tool": "send_*", "then": "ask"}'
+    )
+    remove = _client(actions, "remove", "Remove a policy that was added.", again=True)
+    remove.add_argument("name", metavar="NAME", type=_name, help="the policy: one of `pentad policies`")
 
 
 def _add_memory(commands: Any) -> None:

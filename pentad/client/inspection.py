@@ -303,6 +303,10 @@ class Inspection:
         """The hooks in force, each with ``seen_at`` and whether a living worker has it. Needs the admin key."""
         return [item async for item in self._operator.pages("/v1/hooks", None)]
 
+    async def approval_policies(self) -> list[dict[str, Any]]:
+        """The approval policies in their order, each with where it comes from (``source``). Needs the admin key."""
+        return [item async for item in self._operator.pages("/v1/approval-policies", None)]
+
     async def dead_letters(self, limit: int | None = PAGE_LIMIT) -> list[dict[str, Any]]:
         """List the dead letters of all tenants, the newest first, without the bodies. Needs the admin key."""
         return [item async for item in self._operator.pages("/v1/dead-letters", limit)]
@@ -350,6 +354,20 @@ class Management:
         return ApprovalDecision.model_validate(
             await self._rest.call("POST", path_of("tasks", task_id, "approvals", call), body=body)
         )
+
+    async def register_policy(self, /, *, then: Literal["allow", "ask", "deny"], **fields: Any) -> dict[str, Any]:
+        """Register an approval policy, or replace the registered one with its ``name``; returns it as it stands now.
+
+        ``fields``: those of a policy, e.g. ``tool="send_*", args={"to": {"matches": "@example"}}, approvers=["ann"]``.
+        Raises ``Refused`` for a wrong value or without the admin key, ``Conflict`` when the name is one of the file.
+        """
+        body = {**fields, "then": then}
+        shown: dict[str, Any] = await self._operator.call("POST", "/v1/approval-policies", body=body)
+        return shown
+
+    async def delete_policy(self, name: str) -> None:
+        """Remove a registered approval policy. Raises ``NotFound``, ``Conflict`` for one of the file, ``Refused``."""
+        await self._operator.call("DELETE", path_of("approval-policies", name))
 
     async def move(self, message_id: str, to: str, task_id: str) -> None:
         """Give a message of the task ``task_id`` to another task of its session; ``to``: its id, or ``new``.

@@ -1,4 +1,4 @@
-"""Takes up plug-ins, instructions and models again when their files change, for ``pentad up --reload``."""
+"""Takes up plug-ins and what else is read from files again when they change, for ``pentad up --reload``."""
 
 import asyncio
 import logging
@@ -8,12 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from pentad.contracts.approvals import ApprovalRule
 from pentad.contracts.graphs import Runnable
 from pentad.contracts.models import ModelEntry
 from pentad.shared.errors import PentadError
 from pentad.shared.instructions.instruction_list import configured_instructions
 from pentad.shared.models.configured_models import ConfiguredModels, configured_models
 from pentad.shared.plugins.loading import MAX_SOURCE_FILES
+from pentad.shared.policies.policy_list import configured_policies
 from pentad.shared.service.process import cancel_and_wait
 from pentad.shared.service.runnable import RunnableService
 from pentad.shared.settings import Settings
@@ -40,6 +42,14 @@ class UsesModels(Protocol):
     """A service that has the models of the file, and takes other chat models while it runs."""
 
     def use_models(self, configured: ConfiguredModels) -> None:
+        """Take these from now on."""
+
+
+@runtime_checkable
+class UsesPolicies(Protocol):
+    """A service that has the approval policies of the file, and takes others while it runs."""
+
+    def use_policies(self, configured: Sequence[ApprovalRule]) -> None:
         """Take these from now on."""
 
 
@@ -139,6 +149,7 @@ class Reloader:
         services = tuple(services)
         self._of_instructions = [each for each in services if isinstance(each, UsesInstructions)]
         self._of_models = [each for each in services if isinstance(each, UsesModels)]
+        self._of_policies = [each for each in services if isinstance(each, UsesPolicies)]
         plugins = [each for each in services if isinstance(each, UsesPlugins)]
         self._watched = [
             WatchedFiles("the plug-ins", partial(getattr, each, "plugin_files"), each.reload_plugins)
@@ -150,6 +161,9 @@ class Reloader:
         if settings.pentad_models is not None:
             models = str(settings.pentad_models)
             self._watched.append(WatchedFiles("the models", lambda: [models], self._read_models))
+        if settings.pentad_policies is not None:
+            policies = str(settings.pentad_policies)
+            self._watched.append(WatchedFiles("the approval policies", lambda: [policies], self._read_policies))
         self._watching: asyncio.Task[None] | None = None
         self._embedding: Sequence[ModelEntry] = ()
         self.about = ""
@@ -181,6 +195,11 @@ class Reloader:
         read = await asyncio.to_thread(configured_instructions, self._settings)
         for service in self._of_instructions:
             service.use_instructions(read)
+
+    async def _read_policies(self) -> None:
+        read = await asyncio.to_thread(configured_policies, self._settings)
+        for service in self._of_policies:
+            service.use_policies(read)
 
     async def _read_models(self) -> None:
         read = await asyncio.to_thread(configured_models, self._settings)

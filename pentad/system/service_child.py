@@ -22,6 +22,7 @@ from pentad.shared.errors import PentadError, SettingsError
 from pentad.shared.instructions.instruction_list import configured_instructions
 from pentad.shared.metrics import counted_here
 from pentad.shared.models.configured_models import configured_models
+from pentad.shared.policies.policy_list import configured_policies
 from pentad.shared.presence.loop_holds import watch_loop
 from pentad.shared.service.exits import DONE, FAILED, line_of
 from pentad.shared.service.http import awaited, checks_of, outages_of, unmet
@@ -30,7 +31,7 @@ from pentad.shared.service.run import give_way, stop_services
 from pentad.shared.service.runnable import HasNotes, RunnableService
 from pentad.shared.settings import Settings, take_into_environment
 from pentad.shared.telemetry import pass_log_on
-from pentad.system.reload import UsesInstructions, UsesModels
+from pentad.system.reload import UsesInstructions, UsesModels, UsesPolicies
 from pentad.system.service_process import MAX_LINE_BYTES, Order, ProcessLaunch, unpacked_line
 
 log = logging.getLogger(__name__)
@@ -163,12 +164,14 @@ async def _work(service: RunnableService, parent: ParentConnection) -> int:
 
 
 async def _read_files(service: RunnableService, settings: Settings) -> None:
-    """Let the service use the instructions and models that the files have now."""
+    """Let the service use the instructions, models and approval policies that the files have now."""
     try:
         if isinstance(service, UsesInstructions):
             service.use_instructions(await asyncio.to_thread(configured_instructions, settings))
         if isinstance(service, UsesModels):
             service.use_models(await asyncio.to_thread(configured_models, settings))
+        if isinstance(service, UsesPolicies):
+            service.use_policies(await asyncio.to_thread(configured_policies, settings))
     except (PentadError, OSError) as error:  # it has changed again since the parent read it, which will say so
         log.warning("the %s goes on with the files that it has read before: %s", service.name, error)
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
 
+from pentad.contracts.approvals import ApprovalRule
 from pentad.contracts.graphs import Runnable
 from pentad.contracts.streams import Service
 from pentad.shared.child_processes import Backoff, ending
@@ -96,6 +97,10 @@ class SupervisedService:
         self._read_files()
 
     def use_models(self, configured: ConfiguredModels) -> None:
+        """Have the process read the files of the settings anew: they were found readable here."""
+        self._read_files()
+
+    def use_policies(self, configured: Sequence[ApprovalRule]) -> None:
         """Have the process read the files of the settings anew: they were found readable here."""
         self._read_files()
 

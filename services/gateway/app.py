@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from secrets import token_hex
 from typing import Any
 
+from pentad.contracts.approvals import ApprovalRule
 from pentad.contracts.graphs import Runnable
 from pentad.services.gateway.api_docs.document_routes import DocumentRoutes
 from pentad.services.gateway.api_docs.openapi import document
@@ -34,6 +35,8 @@ from pentad.services.gateway.operator.instruction_routes import InstructionRoute
 from pentad.services.gateway.operator.model_calls import ModelCallClient
 from pentad.services.gateway.operator.model_routes import ModelRoutes
 from pentad.services.gateway.operator.models import ModelRegistry
+from pentad.services.gateway.operator.policies import PolicyRegistry
+from pentad.services.gateway.operator.policy_routes import PolicyRoutes
 from pentad.services.gateway.operator.redrives import Redrives
 from pentad.services.gateway.operator.runnables import (
     KnownRunnables,
@@ -72,6 +75,7 @@ from pentad.shared.instructions.instruction_list import configured_instructions
 from pentad.shared.memory.stores import graph_of, vectors_of
 from pentad.shared.memory.walks import HitWalks
 from pentad.shared.models.configured_models import ConfiguredModels, configured_models
+from pentad.shared.policies.policy_list import configured_policies
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.presence.loop_holds import keep_telling_holds
 from pentad.shared.records.record_store import Records
@@ -93,7 +97,7 @@ _START_QUIETLY_S = 1.0
 ROUTE_GROUPS: tuple[type, ...] = (
     *(MessageRoutes, SessionRoutes, TokenRoutes, TaskRoutes, ApprovalRoutes, ForkRoutes, ToolRoutes),
     *(MemoryRoutes, ForgettingRoutes, UpkeepRoutes, KnowledgeRoutes, ErasureRoutes),
-    *(ModelRoutes, CompletionRoutes, InstructionRoutes, GraphRoutes, HookRoutes, RunRoutes),
+    *(ModelRoutes, CompletionRoutes, InstructionRoutes, GraphRoutes, HookRoutes, PolicyRoutes, RunRoutes),
     *(DeadLetterRoutes, DocumentRoutes),
 )
 """All groups of routes but health and metrics, which every service has."""
@@ -116,6 +120,7 @@ class GatewayService:
         self._relay.on_connect(self._watch.suspect)
         file = configured_instructions(settings)
         self._book, self._known = InstructionBook(store, file), KnownRunnables(store, file)
+        self._policies = PolicyRegistry(store, configured_policies(settings))
         self._models = ModelRegistry(store, configured_models(settings), [self._known])
         self._groups = self._make_groups(inbox)
         self._metrics_keys = metrics_keys_of(settings, host)
@@ -195,6 +200,7 @@ class GatewayService:
             InstructionRoutes(instruction_registry(parts)),
             GraphRoutes(graph_registry(parts)),
             HookRoutes(store),
+            PolicyRoutes(self._policies),
             RunRoutes(self._book, turns, self._streams.closing, shards),
             DeadLetterRoutes(letters, Redrives(store, letters, queries, settings.session_ttl_s, shards)),
         )
@@ -203,6 +209,10 @@ class GatewayService:
         """Take other instructions and graphs of the file."""
         self._book.use_file(configured)
         self._known.use_file(configured)
+
+    def use_policies(self, configured: Sequence[ApprovalRule]) -> None:
+        """Take other approval policies of the file."""
+        self._policies.use_file(configured)
 
     def use_models(self, configured: ConfiguredModels) -> None:
         """Take other chat models of the file."""

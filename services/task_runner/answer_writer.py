@@ -23,12 +23,14 @@ from pentad.services.task_runner.domain.after_answer import (
     Fail,
     Next,
     Rules,
+    no_verdict,
 )
 from pentad.services.task_runner.domain.own_tools import joined
 from pentad.services.task_runner.domain.plan import EndMode
 from pentad.services.task_runner.domain.strategy import ChildTask, FailRun, GoOn, Strategy
 from pentad.services.task_runner.graph_writer import go_on, start_child, write_entries
 from pentad.services.task_runner.instructions import Chosen
+from pentad.services.task_runner.policies import PolicyBook
 from pentad.services.task_runner.prompt import Toolbox, assistant, user
 from pentad.services.task_runner.step import Step
 from pentad.services.task_runner.step_hooks import HookTrace
@@ -119,9 +121,10 @@ class ModelQuestion:
         return self.asked.chosen.instruction.on_message == "interrupt"
 
 
-def rules_of(asked: Asked, writer: StepWriter, max_calls: int) -> Rules:
+def rules_of(asked: Asked, writer: StepWriter, max_calls: int, policies: PolicyBook) -> Rules:
     """The rules that the answer must follow."""
     chosen = asked.chosen
+    verdict = policies.verdicts_for(writer.task, chosen.instruction.name)
     return Rules(
         tools=asked.toolbox.specs,
         may_call=asked.may_call,
@@ -133,6 +136,7 @@ def rules_of(asked: Asked, writer: StepWriter, max_calls: int) -> Rules:
         steps=writer.turn.steps,
         max_calls=max_calls,
         approve=writer.limits.approve,
+        verdict=no_verdict if verdict is None else verdict,
     )
 
 
@@ -160,7 +164,10 @@ def write_answer(
     _keep_materials(writer, asked)
     covers = [*asked.before[writer.task.covered :], *writer.added]
     manifest = manifest_of(writer.task, answer, asked, covers)
-    calls = request_calls(writer, following.calls, asked.step) if isinstance(following, CallTools) else []
+    calls: Sequence[RequestedCall] = ()
+    if isinstance(following, CallTools):
+        node = asked.chosen.instruction.name if writer.task.graph else None
+        calls = request_calls(writer, following.calls, asked.step, node)
     says_nothing = writer.task.graph and (not text or (told_before(following) and not judges))
     if calls or not says_nothing:
         _append_answer(writer, answer, text, calls, asked, cut=isinstance(following, CutShort))

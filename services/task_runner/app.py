@@ -5,12 +5,14 @@ import logging
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
 
+from pentad.contracts.approvals import ApprovalRule
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.streams import MODEL_CALLS, TASK_WAKE
 from pentad.services.task_runner.handlers import RunnerHandler
 from pentad.services.task_runner.hooks import HookCalls, HookCatalog
 from pentad.services.task_runner.initial_recall import ModelWalkChooser
 from pentad.services.task_runner.model_calls import CALLS_AT_ONCE, ModelCalls
+from pentad.services.task_runner.policies import PolicyBook
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
@@ -23,6 +25,7 @@ from pentad.shared.memory.tenant_memories import TenantMemories
 from pentad.shared.memory.walks import HitWalks
 from pentad.shared.models.configured_models import ConfiguredModels
 from pentad.shared.models.model_makers import described
+from pentad.shared.policies.policy_list import configured_policies
 from pentad.shared.presence.announcements import ModelInUse, announce_model
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.service.consuming import ConsumingService
@@ -55,6 +58,7 @@ class TaskRunner(ConsumingService):
         self._hook_catalog = HookCatalog(self.store)
         self._hooks = HookCalls(self.store, self._hook_catalog)
         self._book = InstructionBook(self.store, configured_instructions(settings))
+        self._policies = PolicyBook(self.store, configured_policies(settings))
         self._vectors, self._embedder = vectors_of(settings, self.store), make_embedder(settings, self.store)
         memory = MemorySearch(self._vectors, self._embedder)
         self._walks = HitWalks(graph_of(settings, self.store))
@@ -63,7 +67,9 @@ class TaskRunner(ConsumingService):
         tenants, tokens = TenantMemories(self.store), settings.pentad_recall_tokens
         recalling = TaskRecall(memory, self._walks, tenants, tokens, chooser=chooser)
         self._handlers = [
-            RunnerHandler(actors, self._keeper, pool, self._book, tools, settings, shard, recalling, self._hooks)
+            RunnerHandler(
+                actors, self._keeper, pool, self._book, tools, settings, shard, recalling, self._hooks, self._policies
+            )
             for shard in self.shards
         ]
         for shard, handler in enumerate(self._handlers):
@@ -77,14 +83,15 @@ class TaskRunner(ConsumingService):
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
         announcing = announce_model(self.store, self.consumer_name, self._in_use)
         timers = TimerLoop(self.store, self.shards).run()
-        own = (self._keeper.run(), timers, self._book.follow(), self._hook_catalog.follow(), announcing)
-        return (*super().loops(), *own, *self._models.loops())
+        following = (self._book.follow(), self._hook_catalog.follow(), self._policies.follow())
+        return (*super().loops(), self._keeper.run(), timers, announcing, *following, *self._models.loops())
 
     async def start(self) -> None:
         offline = self._models.uses_environment and self._models.pool.default.place is None
         if offline and self.settings.llm_model_id:
             log.warning("LLM_MODEL_ID alone leaves the offline model on: set LLM_API_KEY or LLM_BASE_URL too")
-        await guarded("hooks", self._hook_catalog.read)  # before the first step
+        await guarded("hooks", self._hook_catalog.read)  # before the first step, like the next one
+        await guarded("policies", self._policies.read)
         await super().start()
         self._warming = asyncio.create_task(asyncio.to_thread(self._warm))
         self._checking = asyncio.create_task(self._check_key(self._warming))
@@ -104,6 +111,10 @@ class TaskRunner(ConsumingService):
     def use_instructions(self, configured: Sequence[Instruction]) -> None:
         """Take other instructions of the file."""
         self._book.use_file(configured)
+
+    def use_policies(self, configured: Sequence[ApprovalRule]) -> None:
+        """Take other approval policies of the file."""
+        self._policies.use_file(configured)
 
     def use_models(self, configured: ConfiguredModels) -> None:
         """Take other chat models of the file."""

@@ -14,7 +14,7 @@ from pentad.services.task_runner.domain.plan import Advance
 from pentad.services.task_runner.domain.planned_call import PlannedCall
 from pentad.services.task_runner.domain.result_in_prompt import KeptResults
 from pentad.services.task_runner.domain.targets import awaits_decision
-from pentad.services.task_runner.kept_calls import hold_call, kept, queue_call, request_approval
+from pentad.services.task_runner.kept_calls import DENIED, hold_call, kept, queue_call, request_approval
 from pentad.services.task_runner.step_writer import EDITED, StepWriter
 from pentad.services.task_runner.tool_calls import request_call
 from pentad.shared import metrics
@@ -41,16 +41,18 @@ class AdvanceMaterials:
     """Calls that suspended calls ask for, as they were read and checked, by the outer call."""
     results: KeptResults = field(default_factory=dict)
     """Results that have come; read where a call goes on with those of its own calls."""
+    denied: Mapping[str, str] = field(default_factory=dict)
+    """Kept calls that a policy denies as they would be made now, each with why."""
 
 
 def write_advance(writer: StepWriter, plan: Advance, materials: AdvanceMaterials) -> None:
     """Make calls that have what they waited for, ask persons about others, and give the rest their results in words."""
-    requests = materials.requests
+    requests, denied = materials.requests, materials.denied
     if plan.expired or any(decision.spoken for _, decision in plan.decisions):
         writer.commit.expect_no_new_result()
     changed: dict[str, OpenCall] = {}
     for call, decision in plan.decisions:
-        changed[call.id] = _decide(writer, call, decision, requests[call.id])
+        changed[call.id] = _decide(writer, call, decision, requests[call.id], denied.get(call.id, ""))
     for call in plan.expired:
         changed[call.id] = _expire(writer, call, requests[call.id])
     added = list[OpenCall]()
@@ -59,7 +61,11 @@ def write_advance(writer: StepWriter, plan: Advance, materials: AdvanceMaterials
         added += inner
     used = set[str]()
     for call in plan.released:
-        changed[call.id] = _release(writer, call, requests[call.id], materials.results)
+        why = denied.get(call.id)
+        released = requests[call.id]
+        changed[call.id] = (
+            _deny(writer, call, why, None) if why else _release(writer, call, released, materials.results)
+        )
         used.update(each.id for each in writer.task.open if each.inner_of == call.id)
     for call, tool in plan.blocked:
         why = f"this call was not made: it comes after {tool}, which has failed"
@@ -77,19 +83,21 @@ def write_advance(writer: StepWriter, plan: Advance, materials: AdvanceMaterials
         writer.commit.rewake()
 
 
-def _decide(writer: StepWriter, call: OpenCall, decision: ApprovalMail, request: KeptRequest) -> OpenCall:
-    """Carry out what a person has decided about a call."""
+def _decide(writer: StepWriter, call: OpenCall, decision: ApprovalMail, request: KeptRequest, denied: str) -> OpenCall:
+    """Carry out what a person has decided about a call; ``denied``: why it is not made even so, or ''."""
     decided = {"approval": "approved" if decision.approved else "refused", "approved_by": decision.by}
     writer.commit.tallies.count(metrics.approvals.labels(decided["approval"]))
     if decision.spoken:
         _keep_spoken(writer, call, decision)
     if request.needs == "outcome":
-        return _conclude(writer, call, decision, request, decided)
-    if request.needs == "input":
-        return _make(writer, call, request, decided, resumed=_resumption(request, decision))
-    if not decision.approved:
+        return _conclude(writer, call, decision, request, decided, denied)
+    if request.needs == "approval" and not decision.approved:
         why = f"the person has refused this call: {decision.reason or 'no reason was given'}"
         return _answer(writer, call, ToolOutcome("cancelled", why), decided)
+    if denied:
+        return _deny(writer, call, denied, decided)
+    if request.needs == "input":
+        return _make(writer, call, request, decided, resumed=_resumption(request, decision))
     changes: dict[str, Any] = {}
     if decision.args is not None:
         changes["args"] = decision.args
@@ -105,11 +113,18 @@ def _resumption(request: KeptRequest, decision: ApprovalMail) -> Resumption:
 
 
 def _conclude(
-    writer: StepWriter, call: OpenCall, decision: ApprovalMail, request: KeptRequest, decided: dict[str, str]
+    writer: StepWriter,
+    call: OpenCall,
+    decision: ApprovalMail,
+    request: KeptRequest,
+    decided: dict[str, str],
+    denied: str,
 ) -> OpenCall:
     """A person knows what has become of a call whose outcome was unknown."""
     said = (decision.args or {}) if decision.approved else {"outcome": "not done"}
     decided["outcome"] = str(said.get("outcome"))
+    if decided["outcome"] == "try again" and denied:
+        return _deny(writer, call, denied, decided)
     if decided["outcome"] == "try again":
         again = Resumption(round=request.command.round + 1, needs="outcome")
         return _make(writer, call, request, decided, resumed=again)
@@ -131,7 +146,7 @@ def _suspend(
         return _answer(writer, call, ToolOutcome("error", why), call.decision), ()
     more: dict[str, Any] = {"needs": suspension.needs, "state": suspension.state}
     if suspension.needs == "calls":
-        made = [request_call(writer, each, command.step, inner_of=call.id) for each in inner]
+        made = [request_call(writer, each, command.step, command.instruction, inner_of=call.id) for each in inner]
         hold_call(writer, kept(command, call.queue, {}, "", **more))
         return replace(call, target="calls", after=[each.id for each in made]), [each.opened for each in made]
     form = OUTCOME_FORM if suspension.needs == "outcome" else suspension.form or {"type": "object"}
@@ -190,6 +205,12 @@ def _answer(writer: StepWriter, call: OpenCall, outcome: ToolOutcome, decided: M
     writer.emit_result(call.id, call.tool, outcome)
     writer.commit.post(writer.keys, RESULT, ResultMail.of(call.id, outcome).to_json())
     return replace(call, target="worker", until=0, decision=decided, after=())
+
+
+def _deny(writer: StepWriter, call: OpenCall, why: str, decided: Mapping[str, str] | None) -> OpenCall:
+    """Answer a call that a policy denies, whatever a person has decided about it."""
+    writer.commit.tallies.count(metrics.approvals.labels(DENIED))
+    return _answer(writer, call, ToolOutcome("error", why), decided)
 
 
 def _expire(writer: StepWriter, call: OpenCall, request: KeptRequest) -> OpenCall:

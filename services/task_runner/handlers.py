@@ -29,6 +29,7 @@ from pentad.services.task_runner.instructions import TaskInstructions
 from pentad.services.task_runner.model_step import ModelSteps
 from pentad.services.task_runner.moves import Moves
 from pentad.services.task_runner.plan_writer import WRITES, Materials
+from pentad.services.task_runner.policies import PolicyBook
 from pentad.services.task_runner.prompt import KnownTranscript, TranscriptCache
 from pentad.services.task_runner.spoken_decisions import spoken_decision
 from pentad.services.task_runner.step import Step, Steps, bare
@@ -67,16 +68,19 @@ class RunnerHandler(WakeUps[TaskKeys]):
         shard: int,
         recalling: TaskRecall,
         hooks: HookCalls,
+        policies: PolicyBook,
     ) -> None:
         super().__init__(actors, keeper, shard, settings.pentad_max_attempts)
-        self._cache = TranscriptCache()
+        self._cache, self._policies = TranscriptCache(), policies
         self._steps = Steps(actors, settings)
         instructions = TaskInstructions(actors.store, book)
         self._hooks = StepHookRunner(hooks)
         self._steps.on_end = self._hooks.tell_end
         recall = InitialRecall(recalling)
-        self._model_steps = ModelSteps(self._steps, models, instructions, tools, self._cache, recall, self._hooks)
-        self._inner_calls = InnerCalls(self._steps, instructions, Toolboxes(tools, models), self._hooks)
+        self._model_steps = ModelSteps(
+            self._steps, models, instructions, tools, self._cache, recall, self._hooks, policies
+        )
+        self._inner_calls = InnerCalls(self._steps, instructions, Toolboxes(tools, models), self._hooks, policies)
         self._moves = Moves(self._steps, tools, instructions, self._results)
         self._running: set[Held] = set()
         self._stopping = False
@@ -188,7 +192,8 @@ class RunnerHandler(WakeUps[TaskKeys]):
             if need.suspension.needs == "calls"
         }
         goes_on = any(requests[call.id].needs == "calls" for call in plan.released)
-        return AdvanceMaterials(requests, inner, await self._results(step) if goes_on else {})
+        results = await self._results(step) if goes_on else {}
+        return AdvanceMaterials(requests, inner, results, self._policies.denied(step.task, plan, requests))
 
     async def _results(self, step: Step) -> KeptResults:
         """The results that have come, as hooks let them through; one whose hook fails is withheld."""

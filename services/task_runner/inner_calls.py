@@ -7,10 +7,11 @@ from pydantic_core import to_json
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.suspensions import InnerCall
 from pentad.contracts.tools import RESERVED_NAMES
-from pentad.services.task_runner.domain.after_answer import Rules, planned_call
+from pentad.services.task_runner.domain.after_answer import Rules, no_verdict, planned_call
 from pentad.services.task_runner.domain.planned_call import PlannedCall
 from pentad.services.task_runner.hooks import HookFailedError
 from pentad.services.task_runner.instructions import TaskInstructions
+from pentad.services.task_runner.policies import PolicyBook
 from pentad.services.task_runner.step import Step, Steps
 from pentad.services.task_runner.step_hooks import HookTrace, StepHookRunner
 from pentad.services.task_runner.toolboxes import PromptFacts, Toolboxes
@@ -23,9 +24,15 @@ class InnerCalls:
     """Plans the calls that suspended calls ask for: of tools that the instruction offers, rules and hooks applied."""
 
     def __init__(
-        self, steps: Steps, instructions: TaskInstructions, toolboxes: Toolboxes, hooks: StepHookRunner
+        self,
+        steps: Steps,
+        instructions: TaskInstructions,
+        toolboxes: Toolboxes,
+        hooks: StepHookRunner,
+        policies: PolicyBook,
     ) -> None:
         self._steps, self._instructions, self._toolboxes, self._hooks = steps, instructions, toolboxes, hooks
+        self._policies = policies
 
     async def planned(self, step: Step, need: SuspendedCall) -> Sequence[PlannedCall]:
         """Return the calls, each with why it cannot be made. Only tools of tool-workers can be called so, and not the
@@ -37,7 +44,8 @@ class InnerCalls:
         toolbox = await self._toolboxes.of(instruction, {}, facts)
         own = {*RESERVED_NAMES, need.command.tool}
         tools = {name: spec for name, spec in toolbox.specs.items() if name not in own}
-        rules = Rules(tools=tools, approve=self._steps.limits.approve, depth=step.task.depth)
+        verdict = self._policies.verdicts_for(step.task, instruction.name) or no_verdict
+        rules = Rules(tools=tools, approve=self._steps.limits.approve, depth=step.task.depth, verdict=verdict)
         drafts = [ToolCallDraft(each.tool, to_json(each.args).decode()) for each in wanted]
         planned = [planned_call(draft, rules) for draft in drafts]
         try:

@@ -18,6 +18,8 @@ from pentad.shared.actors.approvals import KeptRequest, kept_request, waits_in_i
 from pentad.shared.clipping import clip
 from pentad.shared.keys import approvals
 
+DENIED = "denied"
+"""Outcome, in the metrics, of a call that a policy denies."""
 ARGS_LIMIT = 16 * 1024
 """Bytes of a call's arguments that an event carries; the rest is kept by reference."""
 

@@ -56,6 +56,7 @@ from pentad.services.task_runner.graph_writer import write_boundary
 from pentad.services.task_runner.hooks import HookFailedError
 from pentad.services.task_runner.initial_recall import InitialRecall
 from pentad.services.task_runner.instructions import Chosen, TaskInstructions
+from pentad.services.task_runner.policies import PolicyBook
 from pentad.services.task_runner.prompt import Toolbox, TranscriptCache, user
 from pentad.services.task_runner.step import Step, Steps
 from pentad.services.task_runner.step_hooks import HookTrace, StepHookRunner
@@ -116,8 +117,9 @@ class ModelSteps:
         cache: TranscriptCache,
         initial_recall: InitialRecall,
         hooks: StepHookRunner,
+        policies: PolicyBook,
     ) -> None:
-        self._steps, self._models, self._instructions = steps, models, instructions
+        self._steps, self._models, self._instructions, self._policies = steps, models, instructions, policies
         self._tools, self._cache, self._initial_recall, self._hooks = tools, cache, initial_recall, hooks
         self._compacting = Compacting(models, instructions, steps.settings.pentad_compact_share)
         self._toolboxes = Toolboxes(tools, models)
@@ -409,7 +411,7 @@ class ModelSteps:
             text_calls=text_calls,
             trace=trace,
         )
-        strategy, rules = work.strategy, rules_of(asked, writer, most)
+        strategy, rules = work.strategy, rules_of(asked, writer, most, self._policies)
         if not strategy.asks_models:
             own = {ASK_USER.name: ASK_USER} if step.task.graph else {}
             rules = replace(rules, tools={**await self._tools.specs(), **own}, may_call=True)

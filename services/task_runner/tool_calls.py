@@ -12,8 +12,9 @@ from pentad.contracts.tools import ToolOutcome, ToolSpec
 from pentad.services.task_runner.domain.call_order import in_order
 from pentad.services.task_runner.domain.planned_call import PlannedCall
 from pentad.services.task_runner.domain.tool_search import search_result
-from pentad.services.task_runner.kept_calls import ARGS_LIMIT, hold_call, kept, queue_call, request_approval
+from pentad.services.task_runner.kept_calls import ARGS_LIMIT, DENIED, hold_call, kept, queue_call, request_approval
 from pentad.services.task_runner.step_writer import StepWriter
+from pentad.shared import metrics
 from pentad.shared.actors.headers import OpenCall, Target
 from pentad.shared.actors.mail import ResultMail
 from pentad.shared.clipping import clip
@@ -52,12 +53,17 @@ class RequestedCall(NamedTuple):
         )
 
 
-def request_calls(writer: StepWriter, planned: Sequence[PlannedCall], step: int) -> list[RequestedCall]:
-    """Put the calls into their queues, under ids of ours. Those that must wait are kept beside the task."""
+def request_calls(
+    writer: StepWriter, planned: Sequence[PlannedCall], step: int, node: str | None
+) -> list[RequestedCall]:
+    """Put the calls into their queues, under ids of ours. Those that must wait are kept beside the task.
+
+    ``node``: instruction of the node that asks for them, where the task runs a graph.
+    """
     planned = in_order(planned)
     ids = [tool_call_id(writer.keys.shard, random_hex(20)) for _ in planned]
     return [
-        request_call(writer, each, step, call, [ids[place] for place in each.after])
+        request_call(writer, each, step, node, call, [ids[place] for place in each.after])
         for call, each in zip(ids, planned, strict=True)
     ]
 
@@ -66,6 +72,7 @@ def request_call(
     writer: StepWriter,
     planned: PlannedCall,
     step: int,
+    node: str | None,
     call: str = "",
     after: Sequence[str] = (),
     *,
@@ -73,8 +80,8 @@ def request_call(
 ) -> RequestedCall:
     """Put one call into its queue, unless it must wait, or cannot be made.
 
-    ``call``: its id, '' for a new one. ``after``: ids of calls that come first. ``inner_of``: id of the call that makes
-    it on its way.
+    ``node``: see `request_calls`. ``call``: its id, '' for a new one. ``after``: ids of calls that come first.
+    ``inner_of``: id of the call that makes it on its way.
     """
     call = call or tool_call_id(writer.keys.shard, random_hex(20))
     told = _told(call, planned)
@@ -86,7 +93,8 @@ def request_call(
     if planned.spec is None or planned.args is None or planned.problem or planned.found is not None:
         _answer_at_once(writer, call, planned)
     elif planned.target in ("worker", "approval"):
-        return _request(writer, requested, planned, planned.spec, planned.args, step, after)
+        command = _command(writer, call, planned.spec, planned.args, step, node)
+        return _request(writer, requested, planned, planned.spec, command, after)
     return requested
 
 
@@ -95,13 +103,11 @@ def _request(
     requested: RequestedCall,
     planned: PlannedCall,
     spec: ToolSpec,
-    args: dict[str, Any],
-    step: int,
+    command: ToolCallCommand,
     after: Sequence[str],
 ) -> RequestedCall:
     """Queue a call of a worker's tool, unless other calls or a person come first."""
     verdict, asks = planned.verdict, planned.said if planned.target == "approval" else ""
-    command = _command(writer, requested.id, spec, args, step)
     if verdict.lets_tool_ask(spec):
         command = command.model_copy(update={"asks_if": True})
     if not after and not asks:
@@ -129,11 +135,15 @@ def _answer_at_once(writer: StepWriter, call: str, planned: PlannedCall) -> None
         writer.find_tools(planned.found)
     else:
         outcome = ToolOutcome("error", f"{planned.tool}: {planned.problem}")
+        if planned.verdict.then == "deny":
+            writer.commit.tallies.count(metrics.approvals.labels(DENIED))
     writer.emit_result(call, planned.tool, outcome, counted_for="" if planned.spec else "unknown")
     writer.commit.post(writer.keys, RESULT, ResultMail.of(call, outcome).to_json())
 
 
-def _command(writer: StepWriter, call: str, spec: ToolSpec, args: dict[str, Any], step: int) -> ToolCallCommand:
+def _command(
+    writer: StepWriter, call: str, spec: ToolSpec, args: dict[str, Any], step: int, node: str | None
+) -> ToolCallCommand:
     return ToolCallCommand(
         **writer.envelope(),
         tool_call_id=call,
@@ -146,6 +156,7 @@ def _command(writer: StepWriter, call: str, spec: ToolSpec, args: dict[str, Any]
         metadata=dict(writer.turn.metadata) or None,
         as_of=writer.task.as_of or None,
         on_unknown=None if spec.on_unknown == "tell" else spec.on_unknown,
+        instruction=node,
     )
 
 

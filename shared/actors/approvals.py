@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pentad.contracts.approvals import PendingApproval
+from pentad.contracts.approvals import KEY_APPROVER, PendingApproval
 from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.envelope import Contract
 from pentad.contracts.ids import rfc3339
@@ -36,9 +36,11 @@ class KeptRequest(Contract):
         """Whether the decision consists of values, not of yes or no alone."""
         return self.needs != "approval"
 
-    def may_decide(self, who: str | None) -> bool:
-        """Whether this user may decide about the call; all may where nobody is named."""
-        return self.approvers is None or who in self.approvers
+    def may_decide(self, user: str | None, *, by_key: bool = False) -> bool:
+        """Whether this user, or the holder of the tenant's API key, may decide; all may where nobody is named."""
+        if self.approvers is None:
+            return True
+        return KEY_APPROVER in self.approvers if by_key else user in self.approvers and user != KEY_APPROVER
 
     def shown(self) -> PendingApproval:
         """Return the call as persons see it who may decide."""

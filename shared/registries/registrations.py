@@ -1,4 +1,7 @@
-"""Models, instructions and graphs that are registered while the system runs: kept in Redis, which processes follow."""
+"""Models, instructions, graphs and approval policies that are registered while the system runs.
+
+They are kept in Redis, which processes follow.
+"""
 
 import asyncio
 import logging
@@ -9,6 +12,7 @@ from typing import Generic, TypeVar
 from pydantic import ValidationError
 from redis.exceptions import RedisError
 
+from pentad.contracts.approvals import MAX_RULE, ApprovalRule
 from pentad.contracts.graphs import GraphSpec
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.models import ModelEntry
@@ -17,7 +21,8 @@ from pentad.shared.entry_file import complaints
 from pentad.shared.errors import OutageError
 from pentad.shared.immutable import immutable
 from pentad.shared.instructions.usable import check_usable
-from pentad.shared.keys import GRAPHS_REGISTRY, INSTRUCTIONS_REGISTRY, MODELS_REGISTRY, VERSION
+from pentad.shared.keys import GRAPHS_REGISTRY, INSTRUCTIONS_REGISTRY, MODELS_REGISTRY, POLICIES_REGISTRY, VERSION
+from pentad.shared.policies.policy_list import check_patterns
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.telemetry import ThrottledLog
 
@@ -26,7 +31,7 @@ log = logging.getLogger(__name__)
 _EVERY_S = 1.0
 _say = ThrottledLog(log)
 
-T = TypeVar("T", ModelEntry, Instruction, GraphSpec)
+T = TypeVar("T", ModelEntry, Instruction, GraphSpec, ApprovalRule)
 
 
 @immutable
@@ -113,3 +118,4 @@ class Registrations(Generic[T]):
 REGISTERED_MODELS = Registrations(MODELS_REGISTRY, ModelEntry, "id", 65_536)
 REGISTERED_INSTRUCTIONS = Registrations(INSTRUCTIONS_REGISTRY, Instruction, "name", 1 << 19, check_usable)
 REGISTERED_GRAPHS = Registrations(GRAPHS_REGISTRY, GraphSpec, "name", 1 << 19, check_usable)
+REGISTERED_POLICIES = Registrations(POLICIES_REGISTRY, ApprovalRule, "name", MAX_RULE, check_patterns)

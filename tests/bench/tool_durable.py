@@ -13,6 +13,7 @@ from pentad.contracts.ids import task_id, tool_call_id
 from pentad.contracts.streams import TASK_WAKE, TOOL_CALLS
 from pentad.services.task_runner.handlers import RunnerHandler
 from pentad.services.task_runner.hooks import HookCalls, HookCatalog
+from pentad.services.task_runner.policies import PolicyBook
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.shared.actors.actors import Actors, Taken
 from pentad.shared.actors.commit import Commit
@@ -142,7 +143,9 @@ class StepRunner(DurableRunner):
         book, tools = InstructionBook(self.store), ToolCatalog(self.store)
         recall, model = recalling(self.store), pool_of(Instant(self.pace))
         hooks = HookCalls(self.store, HookCatalog(self.store))
-        return RunnerHandler(self.actors, self.keeper, model, book, tools, settings, 0, recall, hooks)
+        return RunnerHandler(
+            self.actors, self.keeper, model, book, tools, settings, 0, recall, hooks, PolicyBook(self.store)
+        )
 
 
 class Instant:

@@ -30,6 +30,7 @@ MANDATORY |= {"REDIS_PASSWORD", "REDIS_TOOLS_PASSWORD"}
 NOT_BY_ENV_FILE = {
     "PENTAD_MODELS": "a file to be mounted",
     "PENTAD_INSTRUCTIONS": "a file to be mounted",
+    "PENTAD_POLICIES": "a file to be mounted",
     "PENTAD_EVAL_CASES": "a folder to be mounted",
     "PENTAD_TOOL_ENV": "stands beside the secrets that it names",
     "PENTAD_DATA_DIR": "the image's",

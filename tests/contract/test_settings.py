@@ -74,6 +74,7 @@ PROMISED: dict[str, str | None] = {
     "PENTAD_COALESCE_MS": "40",
     "PENTAD_CALLS_PER_STEP": "128",
     "PENTAD_APPROVE": "never",
+    "PENTAD_POLICIES": None,
     "PENTAD_APPROVAL_S": "3600",
     "PENTAD_COMPACT_SHARE": "0.7",
     "PENTAD_RESULT_BYTES": "32768",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic.json_schema import models_json_schema
 
-from pentad.contracts.approvals import ApprovalDecision, PendingApproval
+from pentad.contracts.approvals import ApprovalDecision, ApprovalRule, PendingApproval
 from pentad.contracts.commands import InboundMessage, ModelCompletion
 from pentad.contracts.comparisons import TaskComparison
 from pentad.contracts.errors import ErrorCode
@@ -55,7 +55,7 @@ def _schemas() -> Json:
     tasks = Task, UnreadableTask, StepPrompt, InstructionRun, ToolRun, TaskStep, TaskPath, TaskComparison
     memory = RecalledMemories, OpenedAnchor, MemoryStats, MemoryRebuild, KeptEpisode
     known = KnownNode, KnownEdge, Neighbourhood
-    tokens = TokenRequest, AccessToken, PendingApproval, ApprovalDecision
+    tokens = TokenRequest, AccessToken, PendingApproval, ApprovalDecision, ApprovalRule
     runnables = Instruction, GraphSpec, ToolSpec, HookSpec
     models = (*tasks, *memory, *known, *tokens, *runnables, InboundMessage, ModelCompletion, ModelEntry)
     wanted = [(model, "serialization") for model in models]

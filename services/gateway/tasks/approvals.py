@@ -34,6 +34,7 @@ from pentad.shared.actors.approvals import (
 from pentad.shared.actors.mail import ApprovalMail
 from pentad.shared.clipping import clip
 from pentad.shared.errors import DamagedError, OutageError, RefusedWriteError
+from pentad.shared.immutable import immutable
 from pentad.shared.json_schema import OPEN_KEYWORDS, WrongSchema, compile_schema, schema_weight, shortened
 from pentad.shared.keys import SMALL_EVENT, SessionKeys, TaskKeys, approvals, bell, events_kept
 from pentad.shared.kinds import APPROVAL
@@ -50,11 +51,23 @@ _MOST_PIECES = 20
 """Pieces of the index that are read for one page."""
 
 
-def decider(caller: Caller) -> str:
-    """Return who decides, as events and transcripts name them: a token's user, else whose key or token it is."""
+@immutable
+class Decider:
+    """Who decides about a call."""
+
+    name: str
+    """Name in events and transcripts: a token's user, else whose key or token it is."""
+    user: str | None = None
+    """User of the token; None for the holder of a key, and of a token without a user."""
+    by_key: bool = False
+    """Whether an API key of the tenant was sent, and no token."""
+
+
+def decider(caller: Caller) -> Decider:
+    """Return the sender of a request as who decides."""
     if caller.grant is None:
-        return f"key:{caller.tenant}"
-    return caller.grant.user or f"token:{caller.grant.session}"
+        return Decider(f"key:{caller.tenant}", by_key=True)
+    return Decider(caller.grant.user or f"token:{caller.grant.session}", caller.grant.user)
 
 
 class Approvals:
@@ -66,7 +79,7 @@ class Approvals:
         self._maxlen, self._ttl_s = settings.pentad_events_maxlen, settings.pentad_events_ttl_s
 
     async def decide(
-        self, tenant: str, task: str, call: str, asked: AskedDecision, by: str, session: str | None = None
+        self, tenant: str, task: str, call: str, asked: AskedDecision, who: Decider, session: str | None = None
     ) -> ApprovalDecision:
         """Take a decision, once: the same again is the first one. ``session``: the only one that the caller may see.
 
@@ -82,11 +95,11 @@ class Approvals:
             request = await self._request(keys, call)
             if request is None:
                 return await self._decided_before(keys, call, asked)
-            if not request.may_decide(by):
-                raise _not_an_approver(call)
+            if not request.may_decide(who.user, by_key=who.by_key):
+                raise _not_an_approver(call, who)
             if asked.args is not None or (request.is_form and asked.approved):
                 _check_arguments(asked.args or {}, request.parameters)
-            return await self._commit(keys, call, asked, request, by)
+            return await self._commit(keys, call, asked, request, who.name)
         except UnreadableError as error:
             raise invalid(str(error)) from None
         except RefusedWriteError:
@@ -257,10 +270,9 @@ def _refused(detail: str) -> ProblemError:
     return ProblemError(409, detail, ErrorCode.NOT_ALLOWED)
 
 
-def _not_an_approver(call: str) -> ProblemError:
-    return ProblemError(
-        403, f"only the approvers of {call} may decide about it: see `approvers`", ErrorCode.NOT_ALLOWED
-    )
+def _not_an_approver(call: str, who: Decider) -> ProblemError:
+    how = "an API key is not among them: send the token of one" if who.by_key else "this token's user is not among them"
+    return ProblemError(403, f"only the `approvers` of {call} may decide about it, and {how}", ErrorCode.NOT_ALLOWED)
 
 
 def _unknown(task: str) -> ProblemError:

@@ -200,8 +200,8 @@ class WebSocketSession:
             raise UnreadableError("task_id, tool_call_id: the ids of a task and of its call are expected")
         task, call = map(str, named)
         asked = read_decision({k: value for k, value in body.items() if k not in ("type", "task_id", "tool_call_id")})
-        by, keys = decider(self._caller), self._keys
-        await self._commands.approvals.decide(keys.tenant, task, call, asked, by, keys.session)
+        who, keys = decider(self._caller), self._keys
+        await self._commands.approvals.decide(keys.tenant, task, call, asked, who, keys.session)
 
     async def _text(self, text: str | None) -> None:
         if text is not None:

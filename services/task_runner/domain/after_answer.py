@@ -12,7 +12,7 @@ from pentad.services.task_runner.domain.own_tools import COMPLETE_TASK, joined, 
 from pentad.services.task_runner.domain.plan import EndMode
 from pentad.services.task_runner.domain.planned_call import PlannedCall
 from pentad.services.task_runner.domain.tool_search import MOST_QUERY, QUERY, found_by
-from pentad.services.task_runner.domain.verdict import NO_VERDICT, Verdict
+from pentad.services.task_runner.domain.verdict import NO_VERDICT, CallVerdict
 from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
 from pentad.shared.models.ports import ModelAnswer, ToolCallDraft
@@ -112,7 +112,7 @@ class NothingSaid:
 Next = CallTools | Complete | AskAgain | Fail | CallFailed | CutShort
 
 
-def _no_verdict(_: ToolSpec, __: Mapping[str, object]) -> Verdict:
+def no_verdict(_: ToolSpec, __: Mapping[str, object]) -> CallVerdict:
     """Find no rule."""
     return NO_VERDICT
 
@@ -141,7 +141,7 @@ class Rules:
     """Calls of one answer that are made; further calls are answered with an error."""
     approve: ApprovalMode = "never"
     """Calls that a person must allow although their tools do not ask for it."""
-    verdict: Callable[[ToolSpec, Mapping[str, object]], Verdict] = _no_verdict
+    verdict: Callable[[ToolSpec, Mapping[str, object]], CallVerdict] = no_verdict
     """Finds the operators' rule about a call of a tool with these arguments."""
 
 

@@ -2,7 +2,7 @@
 
 from pentad.contracts.graphs import Runnable
 from pentad.contracts.tools import ToolSpec
-from pentad.services.task_runner.domain.verdict import NO_VERDICT, Verdict
+from pentad.services.task_runner.domain.verdict import NO_VERDICT, CallVerdict
 from pentad.shared.actors.headers import Target
 from pentad.shared.immutable import immutable
 
@@ -33,5 +33,5 @@ class PlannedCall:
     """Tools that a call of `tool_search` has found, which are its result already; None for any other call."""
     after: tuple[int, ...] = ()
     """Places in the answer of the calls that have to end before this one is made."""
-    verdict: Verdict = NO_VERDICT
+    verdict: CallVerdict = NO_VERDICT
     """Rule of the operators about the call."""

@@ -2,12 +2,13 @@
 
 from typing import Literal
 
+from pentad.contracts.approvals import ApprovalRule
 from pentad.contracts.tools import ApprovalMode, ToolSpec
 from pentad.shared.immutable import immutable
 
 
 @immutable
-class Verdict:
+class CallVerdict:
     """The rule that applies to a tool call, as far as its approval goes."""
 
     then: Literal["", "allow", "ask", "deny"] = ""
@@ -31,4 +32,17 @@ class Verdict:
         return not self.then and spec.approval == "ask_if"
 
 
-NO_VERDICT = Verdict()
+NO_VERDICT = CallVerdict()
+
+
+def verdict_of(rule: ApprovalRule | None) -> CallVerdict:
+    """Return what the rule that decides about a call says; None: no rule fits the call."""
+    if rule is None:
+        return NO_VERDICT
+    reason = rule.reason
+    if rule.then == "deny":
+        reason = f"this call is not allowed here: {reason or f'the policy {rule.name} denies it'}"
+    elif rule.then == "ask":
+        reason = reason or f"the policy {rule.name} asks for an approval"
+    approvers = None if rule.approvers is None else tuple(rule.approvers)
+    return CallVerdict(rule.then, reason, approvers, rule.expires_s)

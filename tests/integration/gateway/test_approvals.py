@@ -34,7 +34,9 @@ SCHEMA = {
 }
 
 
-async def asks(speaker: Speaker, call: str = CALL, left_ms: int = 60_000, schema: Any = None) -> TaskKeys:
+async def asks(
+    speaker: Speaker, call: str = CALL, left_ms: int = 60_000, schema: Any = None, approvers: list[str] | None = None
+) -> TaskKeys:
     """A call of the task waits for a decision, as the task-runner writes it."""
     keys, now = await speaker.task(status="waiting", reason="approval"), await speaker.store.clock()
     command = ToolCallCommand(
@@ -44,7 +46,7 @@ async def asks(speaker: Speaker, call: str = CALL, left_ms: int = 60_000, schema
     until, digest = now + left_ms, digest_of_args(ARGS)
     request = KeptRequest(
         command=command, queue="default", parameters=schema or SCHEMA, args_digest=digest, reason="why", asked_at=now,
-        expires_at=until,
+        expires_at=until, approvers=approvers,
     )  # fmt: skip
     await speaker.store.call("HSET", keys.big, kept_request(call), request.to_json())
     await speaker.store.call("HSET", keys.calls, call, f"asks {until} {digest}")
@@ -189,6 +191,36 @@ async def test_a_token_decides_for_its_session_alone_and_its_user_is_who_decided
         async with rest(service, await token_for(service, user_id="alice", may=["approve"])) as http:
             assert len((await http.get("/v1/approvals")).json()["items"]) == 1
             assert (await http.post(URL, json={"approved": True})).json()["by"] == "alice"
+
+
+async def test_only_the_approvers_of_a_call_decide_by_their_token_or_where_it_is_named_by_the_key(
+    redis_url: str, speaker: Speaker
+) -> None:
+    acme = Speaker(speaker.store, tenant="acme")
+    await asks(acme, approvers=["alice"])
+    await asks(acme, "call-0-key", approvers=["key"])
+    of_key = URL.replace(CALL, "call-0-key")
+    async with running(redis_url, pentad_api_keys=KEYS) as service:
+        async with rest(service, "ka") as http:
+            shown = (await http.get("/v1/approvals")).json()["items"]
+            assert {each["tool_call_id"]: each["approvers"] for each in shown} == {
+                CALL: ["alice"],
+                "call-0-key": ["key"],
+            }
+            refused = await http.post(URL, json={"approved": False})
+            assert (refused.status_code, refused.json()["code"]) == (403, ErrorCode.NOT_ALLOWED)
+            assert "an API key is not among them: send the token of one" in refused.json()["detail"]
+        for user in ("bob", "key", None):
+            asked = {"may": ["approve"]} | ({} if user is None else {"user_id": user})
+            async with rest(service, await token_for(service, **asked)) as http:
+                for url in (URL, of_key):
+                    refused = await http.post(url, json={"approved": False})
+                    assert (refused.status_code, "this token's user is not" in refused.json()["detail"]) == (403, True)
+        async with rest(service, await token_for(service, user_id="alice", may=["approve"])) as http:
+            assert (await http.post(of_key, json={"approved": True})).status_code == 403
+            assert (await http.post(URL, json={"approved": True})).json()["by"] == "alice"
+        async with rest(service, "ka") as http:
+            assert (await http.post(of_key, json={"approved": True})).json()["by"] == "key:acme"
 
 
 async def test_python_lists_allows_and_refuses(gateway: GatewayService, speaker: Speaker) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from pentad.contracts.approvals import ApprovalRule
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.graphs import GraphSpec, Runnable
 from pentad.contracts.instructions import Instruction
@@ -14,6 +15,7 @@ from pentad.services.archiver.handlers import Archiving
 from pentad.services.router.handlers import RouterHandler
 from pentad.services.task_runner.handlers import RunnerHandler
 from pentad.services.task_runner.hooks import HookCalls, HookCatalog
+from pentad.services.task_runner.policies import PolicyBook
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.tool_worker.builtins.catalogue import BUILTINS, Builtins
 from pentad.services.tool_worker.handlers import ToolHandler
@@ -127,6 +129,7 @@ class Flow:
         confirming: ModelPool | None = None,
         recall: TaskRecall | None = None,
         sources: Sequence[ToolSource] = (),
+        policies: Sequence[ApprovalRule] = (),
         **settings: object,
     ) -> None:
         self.store = store
@@ -147,7 +150,10 @@ class Flow:
         recall = recall or recalling(store)
         self.hooks = HookCalls(store, HookCatalog(store))
         catalog = _Builtins(store, tools, [spec for source in sources for spec in source.tools.values()])
-        runner = RunnerHandler(self.actors, self.keeper, asked, book, catalog, self.settings, 0, recall, self.hooks)
+        self.policies = PolicyBook(store, policies)
+        runner = RunnerHandler(
+            self.actors, self.keeper, asked, book, catalog, self.settings, 0, recall, self.hooks, self.policies
+        )
         workers = ToolSources(Builtins({**BUILTINS, **tools}), *sources)
         handler = ToolHandler(store, self.settings, workers, 0, "flow")
         self._served: list[tuple[Stream, str, Handler]] = [

@@ -13,7 +13,7 @@ from pentad.contracts.instructions import DIRECT_CALL, Instruction, agent_tool
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.services.gateway.domain.approval import AskedDecision
 from pentad.services.gateway.edge.problems import ProblemError
-from pentad.services.gateway.tasks.approvals import Approvals
+from pentad.services.gateway.tasks.approvals import Approvals, Decider
 from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.actors.transcript import shown
 from pentad.shared.keys import approvals, timers
@@ -78,7 +78,7 @@ async def waiting(flow: Flow) -> list[dict[str, Any]]:
 async def decide(flow: Flow, asked: AskedDecision, call: str | None = None, by: str = "ann") -> Any:
     task = (await flow.task()).task
     call = call or (await told(flow.store, "approval_request"))[0]["tool_call_id"]
-    return await gateway(flow).decide("default", task, call, asked, by)
+    return await gateway(flow).decide("default", task, call, asked, Decider(by, by))
 
 
 async def refused_decision(flow: Flow, asked: AskedDecision, call: str | None = None) -> ProblemError:
@@ -392,7 +392,7 @@ async def test_an_agent_that_another_has_called_asks_for_its_own_calls(store: St
     await flow.drive()
     (asks,) = await waiting(flow)
     assert asks["session_id"] == "s1"
-    await gateway(flow).decide("default", asks["task_id"], asks["tool_call_id"], YES, "ann")
+    await gateway(flow).decide("default", asks["task_id"], asks["tool_call_id"], YES, Decider("ann", "ann"))
     await flow.drive()
     assert ran == ["ada"]
     (end,) = [e for e in await told(store, "task_end") if not e.get("parent_task_id")]

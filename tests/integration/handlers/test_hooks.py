@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic_core import from_json
 
+from pentad.contracts.approvals import ApprovalRule
 from pentad.contracts.hooks import HookCommand, HookFacts, HookSpec, StepHooks
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.streams import DEAD, HOOKS, HOOKS_REPLY
@@ -206,6 +207,18 @@ async def test_who_is_asked_for_an_approval_sees_the_arguments_that_hooks_have_l
     await wait_until("the request", asked, 40)
     (asks,) = await run.events("approval_request")
     assert asks["args"] == {"text": "changed"}
+
+
+@pytest.mark.parametrize("denied", ["change me", "changed"])
+async def test_a_deny_holds_for_what_the_model_asks_and_for_what_hooks_make_of_it(
+    worker: ToolWorker, make: Make, denied: str
+) -> None:
+    rule = {"name": "no", "args": {"text": {"equals": denied}}, "then": "deny"}
+    run = await make(Model("change me"), policies=[ApprovalRule.model_validate(rule)])
+    await run.say("hello")
+    assert await run.ended() == "completed"
+    (result,) = await run.events("tool_result")
+    assert result["error"] == "echo: this call is not allowed here: the policy no denies it"
 
 
 async def test_a_result_is_what_hooks_make_of_it_and_what_it_was_is_kept_nowhere_in_the_task(

@@ -23,7 +23,7 @@ _ANY = 999
 """A shard's number that becomes the pattern of every shard."""
 _SHARDS = "{[0-9]*}"
 _WHOLE_SHARDS = f"pentad:{_SHARDS}:*"
-_REGISTRIES = (keys.MODELS_REGISTRY, keys.INSTRUCTIONS_REGISTRY, keys.GRAPHS_REGISTRY)
+_REGISTRIES = (keys.MODELS_REGISTRY, keys.INSTRUCTIONS_REGISTRY, keys.GRAPHS_REGISTRY, keys.POLICIES_REGISTRY)
 _PUBLISHED = (keys.INSTRUCTIONS_PUBLISHED, keys.GRAPHS_PUBLISHED)
 _OF_MODELS = f"pentad:{{{keys.MODELS_REGISTRY}}}:*"
 

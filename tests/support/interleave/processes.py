@@ -15,6 +15,7 @@ from pentad.services.router.fast_routing import FastRouting
 from pentad.services.router.handlers import RouterHandler
 from pentad.services.task_runner.handlers import RunnerHandler
 from pentad.services.task_runner.hooks import HookCalls, HookCatalog
+from pentad.services.task_runner.policies import PolicyBook
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.sources import ToolSources
@@ -184,9 +185,11 @@ class Runner(Process):
         catalog = _FixedTools(self.store)
         book = book_of(self.store, parts.outside)
         recall = recalling(self.store)
-        hooks = HookCalls(self.store, HookCatalog(self.store))
+        hooks, policies = HookCalls(self.store, HookCatalog(self.store)), PolicyBook(self.store)
         pool, settings = pool_of(model), parts.settings
-        self._handler = SpoiltRunner(self.actors, self.keeper, pool, book, catalog, settings, 0, recall, hooks)
+        self._handler = SpoiltRunner(
+            self.actors, self.keeper, pool, book, catalog, settings, 0, recall, hooks, policies
+        )
         self._handler.outside = parts.outside
         self.consume(TASK_WAKE, TASK_WAKE.key(0), self._handler)
 
