@@ -90,15 +90,16 @@ def close_from(first: int) -> None:
 
 def watch_creations() -> int:
     """Let the holder of the file descriptor that is returned decide about each file that this process makes."""
-    return _install(noticing_creations(architecture()), _NEW_LISTENER)
+    return install_filter(noticing_creations(architecture()), _NEW_LISTENER)
 
 
 def allow_script_calls() -> None:
     """Refuse this process all system calls but those that scripts may make."""
-    _install(allowing(script_rules(os.getpid()), architecture()), 0)
+    install_filter(allowing(script_rules(os.getpid()), architecture()), 0)
 
 
-def _install(program: bytes, flags: int) -> int:
+def install_filter(program: bytes, flags: int) -> int:
+    """Put a filter of system calls on this process; with the flag for it, returns the descriptor of a listener."""
     held = _Program(len(program) // 8, program)
     number = architecture().numbers["seccomp"]
     call = _LIBC.syscall(number, ctypes.c_uint(_SET_FILTER), ctypes.c_uint(flags), ctypes.byref(held))

@@ -3,9 +3,11 @@
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+ENVIRONMENT: Mapping[str, str] = {"HOME": ".", "LANG": "C.UTF-8", "TMPDIR": "."}
+"""All that scripts have of an environment: they begin in their folder."""
 _OF_SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives")
 """Where the interpreter and the libraries below it are."""
 _PARTS = ("pentad/__init__.py", "pentad/shared/__init__.py", "pentad/shared/sandbox", "pentad/shared/clipping.py")
@@ -39,6 +41,11 @@ class Namespaces:
             "/dev",
         ]
         return [self._bubblewrap, *flags, *self._places(), "--bind", self._home, self._home, "--chdir", "/", *command]
+
+    @staticmethod
+    def _variables() -> Iterator[str]:
+        for name, text in ENVIRONMENT.items():
+            yield from ("--setenv", name, text)
 
     def _places(self) -> Iterator[str]:
         for path in (*_OF_SYSTEM, *self._interpreter()):

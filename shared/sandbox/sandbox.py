@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from pentad.shared.clipping import plain
 from pentad.shared.sandbox.limits import MAX_ARGS_BYTES, MAX_CODE_BYTES, ScriptLimits
-from pentad.shared.sandbox.namespaces import Namespaces
+from pentad.shared.sandbox.namespaces import ENVIRONMENT, Namespaces
 from pentad.shared.sandbox.script_run import SandboxError, ScriptEnd, ScriptLostError, ScriptRun
 from pentad.shared.sandbox.workspace import left_files, make_home, make_workspace, remove
 
@@ -91,7 +91,7 @@ class Sandbox:
         self._zygote: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._said: IO[bytes] | None = None
-        """What the zygote writes when it cannot start."""
+        """The file to which the zygote writes why it cannot start."""
 
     @property
     def is_confined(self) -> bool:
@@ -121,9 +121,9 @@ class Sandbox:
                 return each
             reasons.append(f"with {each.words}: {reason}")
         raise SandboxError(
-            f"scripts cannot be confined here: {'; '.join(reasons)}. They need Linux 5.13 or newer with Landlock (lsm= "
-            "on the kernel's command line must name it), or bubblewrap where user namespaces are allowed, and a seccomp "
-            "profile that allows `seccomp` and `landlock_*`"
+            f"scripts cannot be confined here: {'; '.join(reasons)}. They need Linux 5.13 or newer with Landlock "
+            "(`lsm=` on the kernel's command line must name it), or bubblewrap where user namespaces are allowed, and "
+            "a seccomp profile that allows `seccomp` and `landlock_*`"
         )
 
     async def _tried(self, confining: Confining) -> str | None:
@@ -212,11 +212,11 @@ class Sandbox:
         if self._confining.namespaces and self._bubblewrap is not None:
             assert self._home is not None
             command = Namespaces(self._bubblewrap, _ROOT, self._home).around(command)
-        self._said = TemporaryFile()
+        self._said = TemporaryFile()  # noqa: SIM115
         try:
             self._zygote = subprocess.Popen(
                 command,
-                env={},
+                env=ENVIRONMENT,
                 cwd="/",
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

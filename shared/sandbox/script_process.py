@@ -61,8 +61,6 @@ def run_script(
     workspace = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     os.fchdir(workspace)
     os.umask(0o077)
-    os.environ.clear()
-    os.environ.update({"HOME": folder, "TMPDIR": folder, "LANG": "C.UTF-8"})
     _settle_descriptors(ends)
     _bound(limits)
     if confinement.confined:
@@ -78,7 +76,8 @@ def _settle_descriptors(ends: ScriptEnds) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     for place, end in enumerate((nothing, ends.printed, ends.printed)):
         os.dup2(end, place)
-    sys.stdin, sys.stdout, sys.stderr = open(0, encoding="utf-8", closefd=False), _printer(1), _printer(2)
+    sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), "utf-8")
+    sys.stdout, sys.stderr = _printer(1), _printer(2)
 
 
 def _printer(place: int) -> io.TextIOWrapper:

@@ -36,15 +36,15 @@ EndKind = Literal["ok", "error", "timeout"]
 
 @dataclass(frozen=True, slots=True)
 class ScriptEnd:
-    """What came of a script."""
+    """The outcome of a script."""
 
     kind: EndKind
     result: Any = None
-    """Its result, as JSON values."""
+    """The result of the script, as JSON values."""
     error: str = ""
     """Why it failed: the traceback, or the bound that it has met."""
     printed: str = ""
-    """What it has printed, in a form that a terminal can show."""
+    """The text that it has printed, in a form that a terminal can show."""
     files: Sequence[ScriptFile] = ()
     """Files that it has left in its folder."""
 
@@ -61,7 +61,7 @@ class ScriptRun:
         self._result_end, their_result = os.pipe()
         self._theirs = [their_printed, their_result]
         self._descriptors = [self._printed_end, self._result_end]
-        """What is open of ours."""
+        """File descriptors of ours that are open."""
         for end in self._descriptors:
             os.set_blocking(end, False)
         self._printed, self._result = bytearray(), bytearray()
@@ -70,6 +70,8 @@ class ScriptRun:
         """The pidfd of the script."""
         self._broken: tuple[EndKind, str] | None = None
         """The bound at which the script was ended from here."""
+        self._timer: asyncio.TimerHandle | None = None
+        """Ends the script in time; runs from its beginning."""
         self._told: asyncio.Future[str] = self._loop.create_future()
 
     def hand_over(self, job: bytes, send: Callable[[list[int]], None]) -> None:
@@ -89,16 +91,14 @@ class ScriptRun:
         self._loop.add_reader(self._setup, self._hear)
         self._loop.add_reader(self._printed_end, self._read_printed)
         self._loop.add_reader(self._result_end, self._read_result)
-        wall_s = self._limits.wall_s
-        timer = self._loop.call_later(wall_s, self._end, "timeout", f"it has not ended within {wall_s:g} s")
         try:
-            async with asyncio.timeout(wall_s + _START_S):
-                told = await self._told
+            async with asyncio.timeout(self._limits.wall_s + _START_S):
+                return self._outcome(await self._told)
         except TimeoutError:
             raise ScriptLostError("the interpreter that scripts are forked from does not answer") from None
         finally:
-            timer.cancel()
-        return self._outcome(told)
+            if self._timer is not None:
+                self._timer.cancel()
 
     def _outcome(self, told: str) -> ScriptEnd:
         word, _, rest = told.partition(" ")
@@ -139,7 +139,9 @@ class ScriptRun:
             data, passed = b"", []
         self._descriptors += passed
         if data == b"started" and passed:
-            self._process = passed[0]
+            self._process, wall_s = passed[0], self._limits.wall_s
+            why = f"it has not ended within {wall_s:g} s"
+            self._timer = self._loop.call_later(wall_s, self._end, "timeout", why)
             if self._broken is not None:
                 self._kill()
         elif data == b"watch" and passed:

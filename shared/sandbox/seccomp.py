@@ -1,4 +1,4 @@
-"""What system calls a script may make, as a program for the kernel's filter. Pure.
+"""The system calls that a script may make, as a program for the kernel's filter. Pure.
 
 All that is not named is refused: a call that a later kernel brings, too. A script is one process with one thread, so
 neither `clone` nor `execve` is there; nor is anything that reaches other processes, sockets, other file systems, or
@@ -44,7 +44,7 @@ _FCNTL = (0, 1, 2, 3, 4, 5, 6, 1030)
 """Duplicates, flags, locks. Not F_SETOWN or F_SETSIG, by which a file sends signals to any process."""
 _IOCTL = (0x5401, 0x5413, 0x5450, 0x5451)
 """TCGETS and TIOCGWINSZ (is it a terminal?), FIONCLEX, FIOCLEX."""
-_ALWAYS = (
+_UNCONDITIONAL_CALLS = (
     "access brk chdir clock_getres clock_gettime clock_nanosleep close close_range copy_file_range dup dup2 dup3 exit "
     "exit_group faccessat faccessat2 fallocate fchdir fdatasync fstat fsync ftruncate futex getcwd getdents64 getegid "
     "geteuid getgid getitimer getpid getppid getrandom getrlimit getrusage gettid gettimeofday getuid lseek lstat "
@@ -58,7 +58,7 @@ _ALWAYS = (
 def script_rules(pid: int) -> Mapping[str, Rule]:
     """Return which system calls the script in this process may make. ``pid``: the only process it may signal."""
     itself = ArgumentIn(0, (pid,))
-    rules: dict[str, Rule] = dict.fromkeys(_ALWAYS)
+    rules: dict[str, Rule] = dict.fromkeys(_UNCONDITIONAL_CALLS)
     return rules | {
         "open": ArgumentIn(1, _OPENING_FLAGS, _OPENED),
         "openat": ArgumentIn(2, _OPENING_FLAGS, _OPENED),
@@ -95,7 +95,7 @@ def noticing_creations(architecture: Architecture) -> bytes:
 
 
 def _begun(architecture: Architecture) -> list[bytes]:
-    """What comes from another architecture, or by another convention, has other numbers: it ends the process."""
+    """Begin a program: a call of another architecture or convention has another number, and ends the process."""
     program = [_step(_LOAD, _AT_ARCHITECTURE), _step(_JUMP_EQUAL, architecture.audit, 1, 0), _step(_RETURN, _KILL)]
     program.append(_step(_LOAD, _AT_NUMBER))
     if architecture.foreign_from is not None:

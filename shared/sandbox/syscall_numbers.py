@@ -13,7 +13,7 @@ class Architecture:
     """A processor architecture as the kernel's filters see it."""
 
     audit: int
-    """Its number in `seccomp_data.arch`: the same system call number means another call in another architecture."""
+    """Number of the architecture in `seccomp_data.arch`: one number of a call means another call in another one."""
     numbers: Mapping[str, int]
     """Numbers of the system calls, by name."""
     foreign_from: int | None = None

@@ -22,8 +22,8 @@ from pentad.shared.sandbox.script_process import Confinement, ScriptEnds, run_sc
 
 _IMPORTED_BEFORE = (
     "_strptime array base64 bisect bz2 calendar cmath collections colorsys contextlib copy csv ctypes dataclasses "
-    "datetime decimal difflib email enum fractions functools gzip hashlib heapq hmac html html.parser io itertools json "
-    "lzma math operator pathlib pickle platform pprint random re secrets shutil sqlite3 statistics string struct "
+    "datetime decimal difflib email enum fractions functools gzip hashlib heapq hmac html html.parser io itertools "
+    "json lzma math operator pathlib pickle platform pprint random re secrets shutil sqlite3 statistics string struct "
     "tempfile textwrap threading time traceback types typing unicodedata urllib.parse uuid xml.etree.ElementTree "
     "zipfile zlib zoneinfo"
 ).split()

@@ -85,9 +85,10 @@ result = {
     "list": tried(os.listdir, a["folder"]), "remove": tried(os.remove, a["secret"]),
     "move in": tried(os.rename, a["secret"], "stolen"), "passwd": tried(open, "/etc/shadow"),
     "mode": tried(os.chmod, a["secret"], 0o600), "times": tried(os.utime, a["secret"]),
-    "owner": tried(os.chown, a["secret"], os.getuid(), -1), "attribute": tried(os.setxattr, a["secret"], "user.a", b"b"),
+    "owner": tried(os.chown, a["secret"], os.getuid(), -1),
+    "attribute": tried(os.setxattr, a["secret"], "user.a", b"b"),
     "nameless": tried(os.open, a["folder"], os.O_TMPFILE | os.O_RDWR), "up": tried(open, "../../secret"),
-    "home": tried(os.listdir, os.path.dirname(os.environ["HOME"])) if HIDDEN else "EPERM",
+    "home": tried(os.listdir, os.path.dirname(os.getcwd())) if HIDDEN else "EPERM",
 }
 """.replace("HIDDEN", str("alone" not in box.words and "Landlock" in box.words)),
         outside.args,
@@ -226,7 +227,8 @@ def text(path):
     except OSError as error:
         return errno.errorcode[error.errno]
 pids = {args["process"], os.getppid(), 1}
-result = {f"{pid} {name}": text(f"/proc/{pid}/{name}") for pid in pids for name in ("environ", "mem", "maps", "cmdline")}
+result = {f"{pid} {name}": text(f"/proc/{pid}/{name}") for pid in pids
+          for name in ("environ", "mem", "maps", "cmdline")}
 result |= {f"{pid} {name}": tried(os.listdir, f"/proc/{pid}/{name}") for pid in pids for name in ("fd", "root", "task")}
 """,
         outside.args,
@@ -265,7 +267,8 @@ result = {"environment": sorted(os.environ), "objects": [str(o)[:80] for o in gc
           "c": libc.getenv(b"SECRET_OF_THE_WORKER")}
 """,
     )
-    assert found == {"environment": ["HOME", "LANG", "TMPDIR"], "objects": [], "modules": [], "c": 0}
+    assert set(found.pop("environment")) - {"PWD"} == {"HOME", "LANG", "TMPDIR"}
+    assert found == {"objects": [], "modules": [], "c": 0}
 
 
 def test_no_file_of_the_processes_before_is_open(box: ScriptBox) -> None:
@@ -292,7 +295,8 @@ SYSCALLS = {
     "pidfd_send_signal": 424, "tkill": 200, "rt_sigqueueinfo": 129, "kcmp": 312, "prctl": 157, "seccomp": 317,
     "landlock_create_ruleset": 444, "landlock_restrict_self": 446, "setuid": 105, "capset": 126, "setrlimit": 160,
     "init_module": 175, "kexec_load": 246, "reboot": 169, "swapon": 167, "acct": 163, "syslog": 103, "sethostname": 170,
-    "settimeofday": 164, "iopl": 172, "shmget": 29, "msgget": 68, "semget": 64, "mq_open": 240, "open_by_handle_at": 304,
+    "settimeofday": 164, "iopl": 172, "shmget": 29, "msgget": 68, "semget": 64, "mq_open": 240,
+    "open_by_handle_at": 304,
     "name_to_handle_at": 303, "fanotify_init": 300, "inotify_init1": 294, "openat2": 437, "open_tree": 428,
     "fsopen": 430, "epoll_create1": 291, "eventfd2": 290, "timerfd_create": 283, "signalfd4": 289, "pipe2": 293,
     "timer_create": 222, "ioprio_set": 251, "sched_setaffinity": 203, "setpriority": 141, "personality": 135,
@@ -337,7 +341,8 @@ def test_the_terminal_and_foreign_requests_of_devices_are_closed(box: ScriptBox)
 import fcntl
 own = os.open("own", os.O_RDWR | os.O_CREAT)
 result = {"type a key": tried(fcntl.ioctl, 0, 0x5412, b"x"), "terminal": tried(open, "/dev/tty"),
-          "owner of signals": tried(fcntl.ioctl, own, 0x8901, b"aaaa"), "flags": tried(fcntl.ioctl, own, 0x40086602, b"a" * 8),
+          "owner of signals": tried(fcntl.ioctl, own, 0x8901, b"aaaa"),
+          "flags": tried(fcntl.ioctl, own, 0x40086602, b"a" * 8),
           "copy on write": tried(fcntl.ioctl, own, 0x40049409, own)}
 """,
     )

@@ -1,7 +1,6 @@
 """The limits of a restricted pod, put on this process: no capabilities, no new privileges, and system calls as Docker's
 default profile has them, which Kubernetes calls `RuntimeDefault`: no namespaces, no mounts, no tracing."""
 
-import ctypes
 import struct
 
 from pentad.shared.sandbox import kernel
@@ -48,9 +47,4 @@ def restrict_like_a_pod() -> None:
     steps += [struct.pack("<HBBI", 0x15, 0, 1, _CLONE3), absent]
     steps += [struct.pack("<HBBI", 0x15, 0, 4, _CLONE), struct.pack("<HBBI", 0x20, 0, 0, 16)]
     steps += [struct.pack("<HBBI", 0x54, 0, 0, _NEW_NAMESPACES), struct.pack("<HBBI", 0x15, 1, 0, 0), refuse, allow]
-    kernel._install(b"".join(steps), 0)
-
-
-def can_make_namespaces() -> bool:
-    """Whether this process may make a user namespace: bubblewrap needs it."""
-    return ctypes.CDLL(None, use_errno=True).unshare(0x10000000) == 0
+    kernel.install_filter(b"".join(steps), 0)
