@@ -8,9 +8,10 @@ from pathlib import Path
 
 ENVIRONMENT: Mapping[str, str] = {"HOME": ".", "LANG": "C.UTF-8", "TMPDIR": "."}
 """All that scripts have of an environment: they begin in their folder."""
+_ALONE = "--unshare-all --die-with-parent --new-session --clearenv --proc /proc --dev /dev".split()
 _OF_SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives")
 """Where the interpreter and the libraries below it are."""
-_PARTS = ("pentad/__init__.py", "pentad/shared/__init__.py", "pentad/shared/sandbox", "pentad/shared/clipping.py")
+_PARTS = ("pentad/__init__.py", "pentad/shared/__init__.py", "pentad/shared/sandbox")
 """Files of ours that the interpreter imports."""
 
 
@@ -30,17 +31,7 @@ class Namespaces:
 
     def around(self, command: Sequence[str]) -> list[str]:
         """Return the command that runs another within."""
-        flags = [
-            "--unshare-all",
-            "--die-with-parent",
-            "--new-session",
-            "--clearenv",
-            "--proc",
-            "/proc",
-            "--dev",
-            "/dev",
-        ]
-        return [self._bubblewrap, *flags, *self._places(), "--bind", self._home, self._home, "--chdir", "/", *command]
+        return [self._bubblewrap, *_ALONE, *self._variables(), *self._places(), "--chdir", "/", *command]
 
     @staticmethod
     def _variables() -> Iterator[str]:
@@ -56,6 +47,7 @@ class Namespaces:
         for part in _PARTS:
             path = str(self._root / part)
             yield from ("--ro-bind", path, path)
+        yield from ("--bind", self._home, self._home)
 
     @staticmethod
     def _interpreter() -> Iterator[str]:

@@ -142,10 +142,34 @@ async def test_after_the_death_of_the_interpreter_another_serves(sandbox: Sandbo
     running = asyncio.create_task(sandbox.run("import time\nopen('begun', 'w')\ntime.sleep(600)"))
     await wait_until("the script to begin", lambda: list(Path(sandbox.home or "").glob("*/begun")))
     assert sandbox.interpreter is not None
+    (script,) = _children(sandbox.interpreter)
     os.kill(sandbox.interpreter, signal.SIGKILL)
     with pytest.raises(ScriptLostError):
         await running
+    await wait_until("the script to end", lambda: not _runs(script))
     assert (await sandbox.run("result = 'again'")).result == "again"
+
+
+async def test_seen_from_outside_a_script_has_no_rights_no_files_and_no_environment(sandbox: Sandbox) -> None:
+    running = asyncio.create_task(sandbox.run("import time\nopen('begun', 'w').close()\ntime.sleep(600)"))
+    await wait_until("the script to begin", lambda: list(Path(sandbox.home or "").glob("*/begun")))
+    assert sandbox.interpreter is not None
+    (script,) = _children(sandbox.interpreter)
+    seen = Path(f"/proc/{script}")
+    status = dict(line.split(":\t", 1) for line in (seen / "status").read_text().splitlines() if ":\t" in line)
+    rights = {name: int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")}
+    assert rights == dict.fromkeys(rights, 0)
+    assert (status["NoNewPrivs"], status["Seccomp"], status["Threads"]) == ("1", "2", "1")
+    assert os.getsid(script) == os.getpgid(script) == script
+    ends = {int(file.name): os.readlink(file) for file in (seen / "fd").iterdir()}
+    assert set(ends) == {0, 1, 2, 3}
+    assert ends[0] == "/dev/null"
+    assert ends[1] == ends[2] != ends[3]
+    assert all(ends[end].startswith("pipe:") for end in (1, 2, 3))
+    variables = {part.partition("=")[0] for part in (seen / "environ").read_text().split("\0") if part}
+    assert variables == {"HOME", "LANG", "TMPDIR"}
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_several_scripts_run_at_once_and_none_sees_another(sandbox: Sandbox) -> None:
@@ -163,13 +187,18 @@ def ended_box() -> Iterator[tuple[ScriptBox, int]]:
     box.close()
 
 
-async def test_scripts_end_with_the_worker_that_was_killed(tmp_path: Path, ended_box: tuple[ScriptBox, int]) -> None:
+@pytest.mark.parametrize("frozen", [False, True])
+async def test_scripts_end_with_the_worker_that_was_killed(ended_box: tuple[ScriptBox, int], frozen: bool) -> None:
     box, worker = ended_box
     interpreter = box.run("import os\nresult = os.getppid()")["result"]
     box.ask("import time\ntime.sleep(600)")
     await wait_until("the script to run", lambda: _children(interpreter))
     script = _children(interpreter)[0]
+    if frozen:  # it cannot tell its scripts to end: the kernel does
+        os.kill(interpreter, signal.SIGSTOP)
     os.kill(worker, signal.SIGKILL)
+    if frozen:
+        os.kill(interpreter, signal.SIGKILL)
     await wait_until("the interpreter and its script to end", lambda: not _runs(interpreter) and not _runs(script))
 
 
