@@ -25,6 +25,11 @@ def _code(found: "re.Match[str]") -> str:
     return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
 
 
+def visible(text: str) -> str:
+    """The lines of a text as they are; what cannot be seen otherwise, as its code."""
+    return _UNSEEN.sub(lambda found: found[0] if found[0] in "\n\t" else _code(found), text)
+
+
 def said_by(error: BaseException) -> str:
     """Return the text of an error, or a note where its ``__str__`` raises."""
     try:

@@ -133,6 +133,15 @@ class Settings(BaseModel):
     """Tavily's key; models are offered `web_search` where it is set."""
     tavily_base_url: str | None = None
     """Another server that speaks Tavily's protocol; unset: `https://api.tavily.com`."""
+    pentad_code: Literal["off", "on"] = "off"
+    """`on`: models are offered `run_python`, and with `PENTAD_SCRIPTS` tools that keep scripts and run them again,
+    where the kernel can confine them: docs/sandbox.md."""
+    pentad_sandbox: Literal["on", "off"] = "on"
+    """`off`: scripts of models run without a sandbox, as the tool-worker's own user, with its files and network; only
+    where something else confines the whole tool-worker."""
+    pentad_scripts: str | None = None
+    """Where scripts are kept, an fsspec URL; the same for tool-workers and archivers. Unset: ``scripts`` in the data
+    directory of `pentad up`; with `pentad serve` no script is kept."""
     pentad_records_url: str | None = None
     """fsspec URL; unset: ``records`` in the data directory."""
     qdrant_url: str | None = None

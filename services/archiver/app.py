@@ -39,6 +39,7 @@ from pentad.shared.models.ports import ModelFailed
 from pentad.shared.presence.announcements import announce_wait
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records.record_store import Records
+from pentad.shared.scripts.script_store import ScriptStore
 from pentad.shared.service.background import Background
 from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.service.process_models import ProcessModels
@@ -134,7 +135,8 @@ class Archiver(ConsumingService):
         limits = settings.pentad_tasks_per_session, settings.tenant_tasks_per_shard
         actors = Actors(self.store, self.consumer_name, settings.lease_ms)
         tasks = TaskEraser(self.store, records, memory, self._embedder, actors, limits)
-        return Erasing(self.store, KeptTasks(self.store, records), tasks, memory, self.shards)
+        scripts = None if settings.pentad_scripts is None else ScriptStore(settings.pentad_scripts)
+        return Erasing(self.store, KeptTasks(self.store, records), tasks, memory, self.shards, scripts)
 
     def _extraction_model(self) -> ExtractionModel | None:
         """Return the model that is asked about archived tasks; None where none is to be asked."""

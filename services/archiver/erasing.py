@@ -49,7 +49,9 @@ from pentad.shared.memory.forgotten import noted_segments
 from pentad.shared.memory.forgotten_notes import hand_over
 from pentad.shared.memory.statements import is_statement
 from pentad.shared.models.ports import ModelFailed
+from pentad.shared.owners import Owner
 from pentad.shared.records.record_store import Records
+from pentad.shared.scripts.script_store import ScriptStore
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.work.entry import Entry
 from pentad.shared.work.tenant_turns import TenantTurns
@@ -163,10 +165,16 @@ class Erasing:
     """Erases at least once: what a kill leaves is found and removed at redelivery. Tenants take turns."""
 
     def __init__(
-        self, store: Store, kept: KeptTasks, tasks: TaskEraser, memory: ErasedMemory, shards: Sequence[int]
+        self,
+        store: Store,
+        kept: KeptTasks,
+        tasks: TaskEraser,
+        memory: ErasedMemory,
+        shards: Sequence[int],
+        scripts: ScriptStore | None = None,
     ) -> None:
         self._store, self._kept, self._tasks, self._memory = store, kept, tasks, memory
-        self._shards = shards
+        self._shards, self._scripts = shards, scripts
         self._turns = TenantTurns(_ERASURES_PER_SHARD * len(shards), _ERASURES_PER_SHARD * len(shards))
 
     async def handle(self, entry: Entry) -> None:
@@ -247,6 +255,7 @@ class Erasing:
         await self._forks_of(command.tenant_id, lambda origin: origin.session_id == keys.session)
         await remove_events(self._store, keys, (), until)
         await self._memory.forget_session(command.tenant_id, command.name, until)
+        await self._remove_scripts(Owner(command.tenant_id, None, command.name), until)
         await self._clean(command, [shard], until)
 
     async def _user(self, command: EraseCommand) -> None:
@@ -266,7 +275,13 @@ class Erasing:
             pass
         await self._note_parts(command, until)
         await self._memory.forget_user(tenant, user, last)
+        await self._remove_scripts(Owner(tenant, user), last)
         await self._clean(command, shards, last)
+
+    async def _remove_scripts(self, owner: Owner, until: int) -> None:
+        """Remove the scripts of a user or a session that were kept by then: who saves one later reads the mark."""
+        if self._scripts is not None:
+            await self._scripts.remove_all(owner, until)
 
     async def _note_parts(self, command: EraseCommand, until: Mapping[int, int]) -> None:
         """Note a user's segments in tasks that stay beside their records.

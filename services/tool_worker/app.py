@@ -32,7 +32,7 @@ from pentad.shared.records.record_store import Records
 from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.service.process import cancel_and_wait
 from pentad.shared.settings import Settings
-from pentad.shared.store.store import guarded
+from pentad.shared.store.store import Store, guarded
 from pentad.shared.work.intake import Slots
 
 if TYPE_CHECKING:
@@ -68,6 +68,15 @@ def _web_tools(settings: Settings) -> "WebTools | None":
     return WebTools(settings)
 
 
+def _code_tools(settings: Settings, store: Store) -> list[ToolSource]:
+    """Return the source of tools that run scripts, none where no setting asks for it: it needs Linux."""
+    if settings.pentad_code == "off":
+        return []
+    from pentad.services.tool_worker.builtins.code.code_tools import CodeTools
+
+    return [CodeTools.of(settings, store)]
+
+
 class ToolWorker(ConsumingService):
     """Runs tool calls of the queues that its tools name."""
 
@@ -97,7 +106,9 @@ class ToolWorker(ConsumingService):
         self._web = _web_tools(settings)
         web = dict(self._web.definitions) if self._web is not None else {}
         asking = Builtins(memory_tools(reader) | beside | web, quick=False)
-        self._sources = ToolSources(Builtins(builtins_of(settings.time_zone)), asking, self._processes, *more)
+        code = _code_tools(settings, self.store)
+        ours = [Builtins(builtins_of(settings.time_zone)), asking, *code]
+        self._sources = ToolSources(*ours, self._processes, *more)
         self._handlers: list[ToolHandler] = []
         self._queues: set[str] = set()
         """Names of the queues that are served."""

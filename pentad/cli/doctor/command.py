@@ -82,6 +82,7 @@ class Doctor:
             yield finding
         yield embedding_finding(self._in_use, self._settings)
         yield records_finding(self._settings)
+        yield await sandbox_finding(self._settings)
 
     async def _gateway(self) -> AsyncIterator[Finding]:
         try:
@@ -192,6 +193,27 @@ def records_finding(settings: Settings) -> Finding:
     """Where finished tasks are kept."""
     kind = "external" if "://" in settings.records_url else "embedded"
     return Finding("records", "ok", f"{kind}: {settings.records_url.rpartition('@')[2]}")
+
+
+async def sandbox_finding(settings: Settings) -> Finding:
+    """Whether scripts of models can be run on this machine, and how they are confined."""
+    if settings.pentad_code == "off":
+        return Finding("sandbox", "note", "not needed: PENTAD_CODE is off, and models run no scripts")
+    if settings.pentad_sandbox == "off":
+        do = "unset PENTAD_SANDBOX, unless something else confines the whole tool-worker: docs/sandbox.md"
+        return Finding("sandbox", "warn", "off: scripts of models run with the tool-worker's files and network", do)
+    from pentad.shared.sandbox.namespaces import find_bubblewrap
+    from pentad.shared.sandbox.sandbox import Sandbox
+    from pentad.shared.sandbox.script_run import SandboxError
+
+    sandbox = Sandbox(bubblewrap=find_bubblewrap())
+    try:
+        confining = await sandbox.prove()
+    except SandboxError as error:
+        return Finding("sandbox", "fail", str(error), "run the tool-workers where one of them is: docs/sandbox.md")
+    finally:
+        await sandbox.aclose()
+    return Finding("sandbox", "ok", f"a script ran on this machine, confined by {confining.words}")
 
 
 def _json(answer: Any) -> Any:

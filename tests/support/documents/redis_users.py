@@ -91,7 +91,7 @@ LOOKS: Mapping[Service, Sequence[str]] = {
     ),
     "router": (*_REGISTRIES, *_PUBLISHED),
     "task-runner": (*_REGISTRIES, keys.TOOLS_REGISTRY, keys.HOOKS_PUBLISHED, *_PUBLISHED),
-    "tool-worker": (),
+    "tool-worker": (f"{keys.tag(_ANY)}:user:*:*:erased", f"{keys.tag(_ANY)}:session:*:*:erased"),
     "embedding": (keys.MODELS_REGISTRY,),
     "archiver": (*_REGISTRIES, *_PUBLISHED),
 }

@@ -1,0 +1,257 @@
+"""Runs scripts of models: each in a process of its own, forked from a warm interpreter and confined by the kernel."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from tempfile import NamedTemporaryFile, TemporaryFile
+from typing import IO, Any
+
+from pentad.shared.clipping import plain
+from pentad.shared.sandbox.limits import MAX_ARGS_BYTES, MAX_CODE_BYTES, ScriptLimits
+from pentad.shared.sandbox.namespaces import ENVIRONMENT, Namespaces
+from pentad.shared.sandbox.script_run import SandboxError, ScriptEnd, ScriptLostError, ScriptRun
+from pentad.shared.sandbox.workspace import left_files, make_home, make_workspace, remove
+
+_ROOT = Path(__file__).parents[3]
+"""The folder in which the package lies."""
+_BEGIN = (
+    "import sys; sys.path.insert(0, {root!r}); from pentad.shared.sandbox.zygote import main; del sys.path[0]; "
+    "main({control})"
+)
+_PROBE_S = 20.0
+_MAX_WORDS = 500
+_PROBE = """
+import os, socket
+def refused(attempt, *args):
+    try:
+        attempt(*args)
+    except (PermissionError, FileNotFoundError):
+        return True
+    return False
+with open("own", "w") as file:
+    file.write("x")
+result = [refused(open, args), refused(socket.socket), refused(os.fork)]
+"""
+"""A script that tells whether it is confined: it can write in its own folder, and reads no file elsewhere, has no
+socket, and starts no process."""
+
+
+def landlock_here() -> int:
+    """Return the version of Landlock that the kernel has; 0 where it has none, and on other systems."""
+    if sys.platform != "linux":
+        return 0
+    from pentad.shared.sandbox.kernel import landlock_version
+
+    return landlock_version()
+
+
+@dataclass(frozen=True, slots=True)
+class Confining:
+    """How scripts are confined here. ``landlock``: version in use, 0 for none."""
+
+    landlock: int
+    namespaces: bool
+
+    @property
+    def words(self) -> str:
+        """How, in words."""
+        parts = [f"Landlock {self.landlock}"] * bool(self.landlock) + ["seccomp"] + ["bubblewrap"] * self.namespaces
+        return ", ".join(parts)
+
+
+class Sandbox:
+    """Runs scripts, a few at once. The interpreter that they are forked from is started when the first one comes.
+
+    ``confined``: whether the kernel confines them; else they run as this user, with bounds of time and memory alone.
+    ``landlock_at_most``: pretends that the kernel has no later version. ``bubblewrap``: where that program is; None:
+    it is not used.
+    """
+
+    def __init__(
+        self,
+        limits: ScriptLimits | None = None,
+        *,
+        confined: bool = True,
+        at_once: int = 4,
+        landlock_at_most: int | None = None,
+        bubblewrap: str | None = None,
+    ) -> None:
+        self._limits, self._confined, self._at_once = limits or ScriptLimits(), confined, at_once
+        self._landlock_at_most, self._bubblewrap = landlock_at_most, bubblewrap
+        self._confining = Confining(0, namespaces=False)
+        self._slots = asyncio.Semaphore(at_once)
+        self._home: str | None = None
+        self._zygote: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._said: IO[bytes] | None = None
+        """The file to which the zygote writes why it cannot start."""
+
+    @property
+    def is_confined(self) -> bool:
+        """Whether the kernel confines scripts."""
+        return self._confined
+
+    @property
+    def home(self) -> str | None:
+        """The folder in which running scripts have theirs; None before the first."""
+        return self._home
+
+    @property
+    def interpreter(self) -> int | None:
+        """The process from which scripts are forked; None before the first."""
+        return None if self._zygote is None else self._zygote.pid
+
+    async def prove(self) -> Confining:
+        """Find out how scripts can be confined here, by running one. Raises ``SandboxError`` where they cannot be."""
+        landlock = landlock_here() if self._landlock_at_most is None else min(landlock_here(), self._landlock_at_most)
+        tries = [Confining(landlock, namespaces=True)] if self._bubblewrap else []
+        tries += [Confining(landlock, namespaces=False)] if landlock else []
+        reasons = [] if landlock else ["the kernel has no Landlock, or has it turned off"]
+        if not self._bubblewrap:
+            reasons.append("bubblewrap is not there")
+        for each in tries:
+            if (reason := await self._tried(each)) is None:
+                return each
+            reasons.append(f"with {each.words}: {reason}")
+        raise SandboxError(
+            f"scripts cannot be confined here: {'; '.join(reasons)}. They need Linux 5.13 or newer with Landlock "
+            "(`lsm=` on the kernel's command line must name it), or bubblewrap where user namespaces are allowed, and "
+            "a seccomp profile that allows `seccomp` and `landlock_*`"
+        )
+
+    async def _tried(self, confining: Confining) -> str | None:
+        """Return why scripts are not confined so; None if they are."""
+        await self._stop_zygote()
+        self._confining = confining
+        self._slots = asyncio.Semaphore(self._at_once if confining.landlock else 1)  # else they see each other's files
+        try:
+            with NamedTemporaryFile() as elsewhere:
+                end = await asyncio.wait_for(self.run(_PROBE, elsewhere.name), _PROBE_S)
+        except (SandboxError, ScriptLostError, OSError) as error:
+            return str(error)
+        except TimeoutError:
+            return f"a script did not end within {_PROBE_S:g} s"
+        if end.kind != "ok" or end.result != [True, True, True]:
+            return end.error or f"a script was not refused what it must be: {end.result}"
+        return None
+
+    async def run(self, code: str, args: Any = None) -> ScriptEnd:
+        """Run a script to its end. Raises ``ScriptLostError`` when its process is lost, ``SandboxError`` without one.
+
+        Cancelling this ends the script.
+        """
+        if len(code.encode(errors="replace")) > MAX_CODE_BYTES:
+            return ScriptEnd("error", error=f"the code has more than {MAX_CODE_BYTES} bytes: make it shorter")
+        if len(json.dumps(args, ensure_ascii=False).encode(errors="replace")) > MAX_ARGS_BYTES:
+            return ScriptEnd("error", error=f"the arguments have more than {MAX_ARGS_BYTES} bytes of JSON: give less")
+        job = json.dumps({"code": code, "args": args}).encode()
+        async with self._slots:
+            if self._home is None:
+                self._home = await asyncio.to_thread(make_home)
+            folder = await asyncio.to_thread(make_workspace, self._home)
+            try:
+                return await self._run(job, folder)
+            finally:
+                await asyncio.shield(asyncio.to_thread(remove, folder))
+
+    async def _run(self, job: bytes, folder: str) -> ScriptEnd:
+        run = ScriptRun(self._limits)
+        try:
+            run.hand_over(job, lambda ends: self._ask(folder, ends))
+            end = await run.ended()
+        except ScriptLostError as error:
+            raise ScriptLostError(f"{error}{self._last_words()}") from None
+        finally:
+            run.close()
+        limits = self._limits
+        files = await asyncio.to_thread(left_files, folder, limits.creations, limits.kept_bytes)
+        return replace(end, files=files)
+
+    def _ask(self, folder: str, ends: list[int]) -> None:
+        """Ask the zygote for a script; when it has died since the last, another."""
+        asked = {
+            "folder": folder,
+            "limits": asdict(self._limits),
+            "confined": self._confined,
+            "landlock": self._confining.landlock,
+        }
+        data = json.dumps(asked).encode()
+        try:
+            socket.send_fds(self._started(), [data], ends)
+        except OSError:
+            self._forget_zygote()
+            try:
+                socket.send_fds(self._started(), [data], ends)
+            except OSError as error:
+                raise ScriptLostError(f"the interpreter that scripts are forked from has ended: {error}") from None
+
+    def _last_words(self) -> str:
+        """Return what the zygote has written before it ended, for a person."""
+        if self._said is None:
+            return ""
+        self._said.seek(0)
+        said = plain(self._said.read(_MAX_WORDS).decode(errors="replace"), _MAX_WORDS)
+        return f": {said}" if said else ""
+
+    def _started(self) -> socket.socket:
+        """Return the line to the zygote, which is started when there is none or it has died."""
+        if self._control is not None and self._zygote is not None and self._zygote.poll() is None:
+            return self._control
+        self._forget_zygote()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        executable = os.path.realpath(sys.executable)
+        begin = _BEGIN.format(root=str(_ROOT), control=theirs.fileno())
+        command = [executable, "-I", "-S", "-B", "-X", "utf8", "-c", begin]
+        if self._confining.namespaces and self._bubblewrap is not None:
+            assert self._home is not None
+            command = Namespaces(self._bubblewrap, _ROOT, self._home).around(command)
+        self._said = TemporaryFile()  # noqa: SIM115
+        try:
+            self._zygote = subprocess.Popen(
+                command,
+                env=ENVIRONMENT,
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._said,
+                pass_fds=(theirs.fileno(),),
+                process_group=0,
+            )
+        except OSError as error:
+            ours.close()
+            raise SandboxError(f"the interpreter that scripts are forked from cannot be started: {error}") from error
+        finally:
+            theirs.close()
+        self._control = ours
+        return ours
+
+    def _forget_zygote(self) -> None:
+        """Cut the line to the zygote: it ends, and its scripts with it."""
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        if self._zygote is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._zygote.pid, signal.SIGKILL)
+            self._zygote.wait()
+            self._zygote = None
+        if self._said is not None:
+            self._said.close()
+            self._said = None
+
+    async def _stop_zygote(self) -> None:
+        await asyncio.to_thread(self._forget_zygote)
+
+    async def aclose(self) -> None:
+        """End what runs, and remove every folder."""
+        await self._stop_zygote()
+        if self._home is not None:
+            await asyncio.to_thread(remove, self._home)
+            self._home = None
