@@ -68,6 +68,20 @@ RECALLING_TOOLS = frozenset({MEMORY_SEARCH, MEMORY_EXPAND, MEMORY_FORGET})
 OutcomeKind = Literal["ok", "error", "timeout", "cancelled", "crashed", "interrupted", "unknown"]
 
 
+class KeptFile(BaseModel):
+    """A file that a tool has made and that is kept in the workspace of its session."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    path: str
+    """Path of the file in the workspace."""
+    media_type: str
+    size: int = Field(ge=0)
+    """Bytes of the file."""
+    digest: str = ""
+    """Name of the content, ``sha256:`` and hexadecimal digits."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
     """The outcome of a tool call, or of one attempt at it: the one form from the tool to the transcript."""

@@ -53,7 +53,7 @@ async def run_all(
     """
     try:
         async with archiver_apart() if roots is None else nullcontext(roots) as found, redis_of(settings, stop) as url:
-            there = settings.model_copy(update={"redis_url": url})
+            there = settings.with_files().model_copy(update={"redis_url": url})
             return await run_services(build_all(there, options, found, tools), stop, ready=ready)
     except StopAskedError:
         return 0
