@@ -1,6 +1,6 @@
 """Tools as all but their authors see them: name, schema, the effect of running twice, and the outcome of a call."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -83,6 +83,17 @@ class KeptFile(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
+class Artifact:
+    """Bytes that a tool has made: they are kept as a file of the session, and the model is told where."""
+
+    data: bytes = field(repr=False)
+    name: str = ""
+    """Name of the file; one is made up from the media type where it is missing or cannot be used."""
+    media_type: str | None = None
+    """Media type such as ``image/png``; told from name and bytes where it is missing."""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolOutcome:
     """The outcome of a tool call, or of one attempt at it: the one form from the tool to the transcript."""
 
@@ -95,6 +106,10 @@ class ToolOutcome:
     duration_ms: int | None = None
     """Milliseconds that the call took; None if it did not run to its end."""
     starts: int = 1
+    made: tuple[Artifact, ...] = ()
+    """Bytes that the tool has made and that are not kept yet."""
+    artifacts: tuple[KeptFile, ...] = ()
+    """Files that the tool has made."""
 
     @property
     def ok(self) -> bool:
@@ -119,7 +134,8 @@ class ToolOutcome:
     def told(self) -> dict[str, Any]:
         """Fields of a ``tool_result`` event for this outcome."""
         ok, text = self.kind == "ok", self.text
-        return {
+        artifacts = {"artifacts": list(self.artifacts)} if self.artifacts else {}
+        return artifacts | {
             "result": text if ok else None,
             "error": None if ok else text,
             "duration_ms": self.duration_ms or 0,

@@ -158,7 +158,7 @@ class ToolWorker(ConsumingService):
         added = list[ToolHandler]()
         for queue in sorted({spec.queue for spec in specs} - self._queues):
             for shard in self.shards:
-                handler = ToolHandler(self.store, self.settings, self._sources, shard, self.consumer_name)
+                handler = ToolHandler(self.store, self.settings, self._sources, shard, self.consumer_name, self._files)
                 handler.consumer = self.serve(TOOL_CALLS, shard, handler, self._slots, queue=queue)
                 added.append(handler)
             self._queues.add(queue)

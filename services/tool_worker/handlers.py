@@ -17,6 +17,7 @@ from pentad.contracts.tools import Effect, ToolOutcome
 from pentad.services.tool_worker.call_closer import CallCloser
 from pentad.services.tool_worker.domain import EVENT_LIMIT, after_outcome, unknown
 from pentad.services.tool_worker.other_workers import OtherWorkers
+from pentad.services.tool_worker.session_files import SessionFiles
 from pentad.services.tool_worker.sources import ToolInvocation, ToolSource, ToolSources
 from pentad.shared import metrics
 from pentad.shared.clipping import clip
@@ -86,7 +87,17 @@ class RunningCall:
 class ToolHandler(Handler):
     """Serves one queue of one shard."""
 
-    def __init__(self, store: Store, settings: Settings, sources: ToolSources, shard: int, consumer_name: str) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        sources: ToolSources,
+        shard: int,
+        consumer_name: str,
+        files: SessionFiles | None = None,
+    ) -> None:
+        """``files``: where what tools make is kept; None: nowhere."""
+        self._files = files
         self._store, self._settings, self._sources, self._shard = store, settings, sources, shard
         self._owner = token_hex(16)
         self._consumer_name = consumer_name
@@ -212,8 +223,10 @@ class ToolHandler(Handler):
             metadata=command.metadata or {},
             as_of=datetime.fromisoformat(command.as_of) if command.as_of else None,
         )
-        invocation = ToolInvocation(command.tool, command.args, timeout, context)
-        return await source.run(invocation, self._progress(command), alone=attempt > 1)
+        keeps = self._files is not None and bool(command.session_id)
+        invocation = ToolInvocation(command.tool, command.args, timeout, context, keeps_files=keeps)
+        outcome = await source.run(invocation, self._progress(command), alone=attempt > 1)
+        return outcome if self._files is None or not outcome.made else await self._files.keep(context, outcome)
 
     def _progress(self, command: ToolCallCommand) -> Progress:
         session, s = SessionKeys(self._shard, command.tenant_id, command.session_id), self._settings

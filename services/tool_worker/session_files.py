@@ -2,13 +2,17 @@
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import TypeVar
 
 from pentad.contracts.ids import shard_in
+from pentad.contracts.tools import Artifact, KeptFile, ToolOutcome
 from pentad.shared.actors.erased_marks import is_erased
+from pentad.shared.errors import OutageError
 from pentad.shared.keys import TaskKeys
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.store.store import Store
+from pentad.shared.workspace.artifact_paths import artifact_path
 from pentad.shared.workspace.file_errors import FileMissingError, FileRefusedError
 from pentad.shared.workspace.workspace import Workspace, Workspaces
 
@@ -26,6 +30,22 @@ class SessionFiles:
         if not context.session_id:
             raise FileRefusedError("this call belongs to no session, and so has no files")
         return self._workspaces.open(context.tenant_id, context.session_id)
+
+    async def keep(self, context: ToolContext, outcome: ToolOutcome) -> ToolOutcome:
+        """Return an outcome whose files are kept. What cannot be kept is told in its text."""
+        kept, lost = list[KeptFile](), list[str]()
+        for made in outcome.made:
+            path = artifact_path(context.tool_call_id, made.name)
+
+            async def keep(workspace: Workspace, made: Artifact = made) -> KeptFile:
+                return await workspace.keep_artifact(context.tool_call_id, made.name, made.data, made.media_type)
+
+            try:
+                kept.append(await self.change(context, path, keep))
+            except (FileRefusedError, OutageError) as error:
+                lost.append(f"[file {path} is not kept: {error}]")
+        text = "\n".join([outcome.text, *lost])
+        return replace(outcome, text=text, made=(), artifacts=tuple(kept))
 
     async def change(self, context: ToolContext, path: str, change: Callable[[Workspace], Awaitable[T]]) -> T:
         """Change a file, and take it back if the call's task was erased: whichever was first, nothing stays.

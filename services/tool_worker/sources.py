@@ -27,6 +27,8 @@ class ToolInvocation:
     context: ToolContext = field(default_factory=ToolContext)
     """Context of the call. Its ``report`` is not used: progress goes to ``on_progress``."""
     word: Literal["tool", "hook"] = "tool"
+    keeps_files: bool = False
+    """Whether files that the call makes are kept in the workspace of its session."""
 
     @property
     def title(self) -> str:

@@ -15,6 +15,7 @@ from pentad.contracts.tools import KeptFile
 from pentad.shared.errors import OutageError, PentadError, SettingsError
 from pentad.shared.immutable import immutable
 from pentad.shared.settings import Settings
+from pentad.shared.workspace.artifact_paths import ARTIFACTS, artifact_path, unique_name
 from pentad.shared.workspace.file_errors import (
     FileChangedError,
     FileMissingError,
@@ -22,7 +23,7 @@ from pentad.shared.workspace.file_errors import (
     FileTooLargeError,
     WorkspaceFullError,
 )
-from pentad.shared.workspace.file_paths import Glob, read_path, safe_name
+from pentad.shared.workspace.file_paths import Glob, read_path
 from pentad.shared.workspace.file_search import SearchRequest, search_files
 from pentad.shared.workspace.file_store import (
     MAX_FILES,
@@ -35,14 +36,12 @@ from pentad.shared.workspace.file_store import (
     part_of_call,
 )
 from pentad.shared.workspace.local_files import LocalFiles
-from pentad.shared.workspace.media_types import ending_of, told_type
+from pentad.shared.workspace.media_types import told_type
 from pentad.shared.workspace.object_files import ObjectFiles
 from pentad.shared.workspace.text_pages import TextPage, read_page
 
 T = TypeVar("T")
 
-ARTIFACTS = "artifacts"
-"""Folder of what tools have made, with a folder for each call."""
 NOT_SET = (
     "files are not kept here: set PENTAD_FILES to a folder or an fsspec URL that the gateway, the task-runners, the "
     "tool-workers and the archivers share"
@@ -250,8 +249,7 @@ class Workspace:
     async def keep_artifact(self, call: str, name: str, data: bytes, media_type: str | None = None) -> KeptFile:
         """Keep bytes that a tool has made, as ``artifacts/CALL/NAME``; the same again when the call runs again."""
         kind = told_type(media_type, data[:64], name)
-        wanted = safe_name(name, f"result{ending_of(kind)}")
-        path = read_path(f"{ARTIFACTS}/{call}/{wanted}")
+        path = artifact_path(call, unique_name(name, kind, ()))
         await self.write(path, data)
         return KeptFile(path=path, media_type=kind, size=len(data), digest=digest_of(data))
 

@@ -324,11 +324,11 @@ async def test_a_gigabyte_is_read_in_ranges(tmp_path: Path) -> None:
 async def test_an_artifact_lies_in_the_folder_of_its_call(workspace: Workspace) -> None:
     png = b"\x89PNG\r\n\x1a\n" + bytes(10)
     kept = await workspace.keep_artifact("call-0-x", "../plot", png)
-    assert (kept.path, kept.media_type, kept.size) == ("artifacts/call-0-x/plot", "image/png", 18)
+    assert (kept.path, kept.media_type, kept.size) == ("artifacts/call-0-x/plot.png", "image/png", 18)
     assert kept.digest.startswith("sha256:")
     assert await workspace.keep_artifact("call-0-x", "../plot", png) == kept
     await workspace.keep_artifact("call-0-y", "", b"a,b", "text/csv")
-    assert await paths(workspace) == ["artifacts/call-0-x/plot", "artifacts/call-0-y/result.csv"]
+    assert await paths(workspace) == ["artifacts/call-0-x/plot.png", "artifacts/call-0-y/result.csv"]
     await workspace.remove_artifacts({"call-0-x", "call-0-z"})
     await workspace.remove_artifacts({"call-0-x", "call-0-z"})
     assert await paths(workspace) == ["artifacts/call-0-y/result.csv"]
