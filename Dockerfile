@@ -11,7 +11,7 @@ WORKDIR /src
 COPY requirements-runtime.lock requirements-build.lock ./
 COPY requirements-runtime.lock wheels*/* wheels/
 # Two environments: one that builds and stays behind, one without pip that is shipped.
-RUN python3 -m venv /build && python3 -m venv --without-pip /opt/pentad && mkdir -p /out/data /out/records \
+RUN python3 -m venv /build && python3 -m venv --without-pip /opt/pentad && mkdir -p /out/data /out/records /out/files \
  && /build/bin/pip install --quiet --require-hashes --only-binary :all: --find-links wheels -r requirements-build.lock \
  && /build/bin/pip --python /opt/pentad/bin/python install --quiet --require-hashes --only-binary :all: \
     --find-links wheels -r requirements-runtime.lock
@@ -34,9 +34,10 @@ RUN ["python3", "-c", "import subprocess, sys, sysconfig; subprocess.run([sys.ex
     '-x', '/(test|tests|idlelib|lib2to3|tkinter|turtledemo|site-packages)/', '--invalidation-mode', 'unchecked-hash', \
     sysconfig.get_path('stdlib')], check=True)"]
 COPY --from=build /opt/pentad /opt/pentad
-# Volumes take their owner from these two.
+# Volumes take their owner from these.
 COPY --from=build --chown=10001:10001 /out/data /data
 COPY --from=build --chown=10001:10001 /out/records /records
+COPY --from=build --chown=10001:10001 /out/files /files
 # Plugins of yours: an image FROM this one that copies them to /plugins, or a volume there.
 ENV PATH=/opt/pentad/bin:/usr/local/bin:/usr/bin:/bin PYTHONPATH=/plugins PENTAD_DATA_DIR=/data \
     PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1

@@ -9,7 +9,7 @@ from pentad.contracts.envelope import Contract, Envelope
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.ids import Identifier
 from pentad.contracts.suspensions import Needs
-from pentad.contracts.tools import Effect, ToolOutcome
+from pentad.contracts.tools import Effect, KeptFile, ToolOutcome
 
 INTERRUPTED: Literal["interrupted"] = "interrupted"
 """Finish reason of an answer that a new message has cut short."""
@@ -234,6 +234,8 @@ class ToolResultEvent(ClientEvent):
     duration_ms: int = 0
     ref: str | None = None
     """Name under which the whole result is kept when ``result`` was cut."""
+    artifacts: list[KeptFile] | None = None
+    """Files of the session that the call has made."""
 
     @classmethod
     def of(

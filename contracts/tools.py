@@ -1,6 +1,6 @@
 """Tools as all but their authors see them: name, schema, the effect of running twice, and the outcome of a call."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -81,6 +81,31 @@ FORMER_NAMES = {"current_time": "get_time"}
 OutcomeKind = Literal["ok", "error", "timeout", "cancelled", "crashed", "interrupted", "unknown", "suspended"]
 
 
+class KeptFile(BaseModel):
+    """A file that a tool has made and that is kept in the workspace of its session."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    path: str
+    """Path of the file in the workspace."""
+    media_type: str
+    size: int = Field(ge=0)
+    """Bytes of the file."""
+    digest: str = ""
+    """Name of the content, ``sha256:`` and hexadecimal digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """Bytes that a tool has made: they are kept as a file of the session, and the model is told where."""
+
+    data: bytes = field(repr=False)
+    name: str = ""
+    """Name of the file; one is made up from the media type where it is missing or cannot be used."""
+    media_type: str | None = None
+    """Media type such as ``image/png``; told from name and bytes where it is missing."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
     """The outcome of a tool call, or of one attempt at it: the one form from the tool to the transcript."""
@@ -97,6 +122,10 @@ class ToolOutcome:
     starts: int = 1
     suspension: Suspension | None = None
     """Needs of a call that is ``suspended``; None for any other."""
+    made: tuple[Artifact, ...] = ()
+    """Bytes that the tool has made and that are not kept yet."""
+    artifacts: tuple[KeptFile, ...] = ()
+    """Files that the tool has made."""
 
     @property
     def ok(self) -> bool:
@@ -121,7 +150,8 @@ class ToolOutcome:
     def told(self) -> dict[str, Any]:
         """Fields of a ``tool_result`` event for this outcome."""
         ok, text = self.kind == "ok", self.text
-        return {
+        artifacts = {"artifacts": list(self.artifacts)} if self.artifacts else {}
+        return artifacts | {
             "result": text if ok else None,
             "error": None if ok else text,
             "duration_ms": self.duration_ms or 0,

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from pentad.contracts.records import Anchor, Task
     from pentad.contracts.runs import InstructionRun, ToolRun
     from pentad.contracts.tokens import AccessToken
+    from pentad.contracts.tools import Artifact
     from pentad.contracts.turns import TurnEnd
     from pentad.errors import (
         Busy,
@@ -82,6 +83,7 @@ _HOMES = {
     "AgentBuilder": "pentad.client.graph_builder",
     "AgentGraph": "pentad.client.graph_builder",
     "Anchor": "pentad.contracts.records",
+    "Artifact": "pentad.contracts.tools",
     "ApprovalDecision": "pentad.contracts.approvals",
     "ApprovalEvent": "pentad.contracts.events",
     "ApprovalRequest": "pentad.contracts.events",
@@ -163,6 +165,7 @@ __all__ = [
     "ApprovalDecision",
     "ApprovalEvent",
     "ApprovalRequest",
+    "Artifact",
     "Busy",
     "ClientError",
     "Compacted",

@@ -23,6 +23,7 @@ _URL_DATA = re.compile(
     r"|[A-Za-z0-9+/_%-]{64,}+)={0,2}"
 )
 """Base64 of a data URL, in one line or wrapped. A shorter one is left where it is: its description would be as long."""
+_ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
 _URL_TEXT = re.compile(r"[A-Za-z0-9%._~!$&*+,;=:@/?#-]{64,}+")
 """Data of a URL without base64."""
 _KINDS = ("image/", "audio/", "video/", "font/", "text/", "application/", "model/")
@@ -99,6 +100,37 @@ def without_bytes(text: str) -> str:
     or hexadecimal digits of more than 1,024 signs, in one line or wrapped.
     """
     return _replaced(_replaced(text, _urls), _encodings)
+
+
+def replaced_urls(text: str, instead: Callable[[bytes, str], str | None]) -> str:
+    """Return a text with each base64 data URL replaced by what ``instead`` makes of its bytes and media type.
+
+    One for which it makes None, and one that is no base64, stays.
+    """
+    if ";base64," not in text.lower():
+        return text
+    pieces: list[str] = []
+    at = 0
+    for found in _urls(text, _unescaped(text)):
+        written = text[found.start : found.end]
+        head, _, encoded = written.partition(",")
+        if not head.lower().endswith(";base64"):
+            continue
+        try:
+            data = b64decode(_padded(_bare(encoded)), validate=True)
+        except (Error, ValueError):
+            continue
+        told = instead(data, found.kind)
+        if told is not None:
+            pieces += [text[at : found.start], told]
+            at = found.end
+    return "".join((*pieces, text[at:])) if pieces else text
+
+
+def _padded(encoded: str) -> str:
+    """Base64 in its usual signs and with the signs at its end that some leave out."""
+    plain = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), encoded).replace("-", "+").replace("_", "/").rstrip("=")
+    return plain + "=" * (-len(plain) % 4)
 
 
 class _Bytes(NamedTuple):

@@ -144,6 +144,14 @@ class Settings(BaseModel):
     directory of `pentad up`; with `pentad serve` no script is kept."""
     pentad_records_url: str | None = None
     """fsspec URL; unset: ``records`` in the data directory."""
+    pentad_files: str | None = None
+    """Where the files of sessions are kept: a folder or an fsspec URL that the gateway, the task-runners, the
+    tool-workers and the archivers share. Unset: `pentad up` and `pentad.start()` take `files` in the data directory;
+    elsewhere there are no files, and models are not offered tools for them."""
+    pentad_file_bytes: Annotated[int, Field(ge=1024, le=1 << 40)] = 104_857_600
+    """Bytes that one of these files may have."""
+    pentad_workspace_bytes: Annotated[int, Field(ge=1024, le=1 << 44)] = 1_073_741_824
+    """Bytes that all files of one session may have together."""
     qdrant_url: str | None = None
     """A Qdrant server, 1.19 or newer, for the long-term memory; without a port 6333 is meant, with https 443. Unset:
     the archiver keeps it in the data directory, and all archivers must share that."""
@@ -407,6 +415,11 @@ class Settings(BaseModel):
     def records_url(self) -> str:
         """Where finished tasks are kept."""
         return self.pentad_records_url or str(self.pentad_data_dir.absolute() / "records")
+
+    def with_files(self) -> Self:
+        """Return a copy for a system of one machine: without `PENTAD_FILES`, files are kept in the data directory."""
+        files = self.pentad_files or str(self.pentad_data_dir.absolute() / "files")
+        return self.model_copy(update={"pentad_files": files})
 
     @property
     def lease_ms(self) -> int:

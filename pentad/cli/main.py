@@ -43,6 +43,7 @@ _COMMANDS = {
     "instructions": ("pentad.cli.instructions", "run"),
     "graphs": ("pentad.cli.graphs", "run"),
     "hooks": ("pentad.cli.hooks", "run"),
+    "files": ("pentad.cli.files", "run"),
     "memory": ("pentad.cli.memory", "run"),
     "dlq": ("pentad.cli.dlq", "run"),
 }
@@ -139,6 +140,7 @@ def _add_clients(commands: Any) -> None:
     _add_runnables(commands)
     _add_hooks(commands)
     _json(_client(commands, "doctor", "Say what is reachable, and what to do about what is not."))
+    _add_files(commands)
     _add_memory(commands)
     _add_dlq(commands)
     inbound = _command(commands, "inbound", "Mend the inbound stream.")
@@ -257,6 +259,23 @@ def _add_approvals(commands: Any) -> None:
     )
     remove = _client(actions, "remove", "Remove a policy that was added.", again=True)
     remove.add_argument("name", metavar="NAME", type=_name, help="the policy: one of `pentad policies`")
+
+
+def _add_files(commands: Any) -> None:
+    parser = _client(commands, "files", "List the files of a conversation; get, put and remove one.")
+    parser.add_argument("session", metavar="SESSION", type=_external, help="the conversation")
+    parser.add_argument("--glob", metavar="GLOB", help="list only these: *.csv in every folder, or reports/**")
+    _json(parser, "print each file as a line of JSON")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    get = _client(actions, "get", "Write a file to the standard output.", again=True)
+    get.add_argument("path", metavar="PATH", help="the file: one of `pentad files SESSION`")
+    get.add_argument("--out", metavar="FILE", help="write it to this file of this machine instead")
+    put = _client(actions, "put", "Put a file of this machine into the conversation.", again=True)
+    put.add_argument("file", metavar="FILE", help="the file of this machine")
+    put.add_argument("path", metavar="PATH", nargs="?", help="its path there; its name when not given")
+    _json(put, again=True)
+    remove = _client(actions, "rm", "Remove a file.", again=True)
+    remove.add_argument("path", metavar="PATH", help="the file: one of `pentad files SESSION`")
 
 
 def _add_memory(commands: Any) -> None:

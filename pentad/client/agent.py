@@ -12,6 +12,7 @@ from pentad.client.answers import Traced, instance_of, schema_of, trace_of
 from pentad.client.callbacks import RunCallbacks, RunTelling, Told, called
 from pentad.client.calls import Models, Tools
 from pentad.client.feed import PATIENCE_S, Feed, Notice, position
+from pentad.client.files import SessionFiles
 from pentad.client.gateway import Address, Rest
 from pentad.client.graph_execution import GraphExecution, GraphResult, content_of, register_anew
 from pentad.client.inspection import PAGE_LIMIT, Inspection, Management, given_spec
@@ -90,6 +91,11 @@ class Agent:
             bound.user_id = identifier("user_id", user_id)
         bound._look()
         return bound
+
+    def files(self, session_id: str | None = None) -> SessionFiles:
+        """Return the files of a session: of the named one, else of this agent's."""
+        named = self.session_id if session_id is None else identifier("session_id", session_id)
+        return SessionFiles(self._rest, named)
 
     @overload
     async def ask(

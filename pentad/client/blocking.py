@@ -169,6 +169,10 @@ class SyncAgent:
         """Return a blocking agent for one session, as ``Agent.session`` does."""
         return SyncAgent(self._agent.session(session_id, user_id), self._loop)
 
+    def files(self, session_id: str | None = None) -> Any:
+        """Return the files of a session, with the methods of ``Agent.files``, which wait."""
+        return _Waiting(self._agent.files(session_id), self._loop)
+
     @overload
     def ask(self, text: str, *, output: None = None, trace: Literal[False] = False, **about: Unpack[About]) -> str: ...
 

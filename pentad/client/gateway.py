@@ -250,6 +250,11 @@ class Rest:
             return self._json(response)
         raise self._failure(response)
 
+    def check(self, response: Response) -> None:
+        """Raise ``ClientError`` for an answer that is a refusal."""
+        if not response.is_success:
+            raise self._failure(response)
+
     async def text(self, path: str, **query: Any) -> str:
         """The answer of a GET as text. Raises ``ClientError``."""
         response = await self.request("GET", path, **query)
@@ -263,22 +268,26 @@ class Rest:
         path: str,
         *,
         body: Mapping[str, Any] | None = None,
+        content: bytes | AsyncIterator[bytes] | None = None,
+        headers: Mapping[str, str] | None = None,
         timeout_s: float = TIMEOUT_S,
         **query: Any,
     ) -> Response:
-        """The answer whatever its status. Raises ``GatewayUnreachable``."""
+        """The answer whatever its status. ``content``: a body that is no JSON. Raises ``GatewayUnreachable``."""
         import httpx2
 
         params = {name: value for name, value in query.items() if value is not None}
         client = self._opened()
+        sent: dict[str, Any] = {"json": body} if content is None else {"content": content}
+        sent["headers"] = headers
         try:
             try:
-                return await client.request(method, path, params=params, json=body, timeout=timeout_s)
+                return await client.request(method, path, params=params, timeout=timeout_s, **sent)
             except (httpx2.RemoteProtocolError, httpx2.ReadError, httpx2.WriteError):
                 if method != "GET":
                     raise
                 # A kept connection may have been closed under the request: a read may be asked again.
-                return await client.request(method, path, params=params)
+                return await client.request(method, path, params=params, headers=headers)
         except httpx2.TimeoutException:
             raise self._address.unreachable(f"nothing within {timeout_s:g} s") from None
         except httpx2.TransportError as error:

@@ -21,6 +21,7 @@ from pentad.services.archiver.near_nodes import NearNodes
 from pentad.services.archiver.rebuilding import Rebuilding
 from pentad.services.archiver.rebuilding_tasks import RebuildingTasks
 from pentad.services.archiver.remembering import Remembering
+from pentad.services.archiver.session_files import ErasedFiles, OldFiles
 from pentad.services.archiver.store_watch import StoreWatch
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Actors
@@ -48,6 +49,7 @@ from pentad.shared.telemetry import ThrottledLog
 from pentad.shared.vectors.points import Collection
 from pentad.shared.work.consumer import Consumer
 from pentad.shared.work.entry import Entry
+from pentad.shared.workspace.workspace import workspaces_of
 
 _say = ThrottledLog(logging.getLogger(__name__))
 
@@ -116,6 +118,7 @@ class Archiver(ConsumingService):
         self._rebuilding = Rebuilding(
             self.store, records, self._vectors, again, aside, self.shards, self._damage.rebuilt
         )
+        self._workspaces = workspaces_of(settings)
         erase = self._later(ERASE, self._erasing(records).handle, _ERASE_SLOTS, gives_up=False)
         vectors = self._vectors if isinstance(self._vectors, ChildVectors) else None
         graph = self._graph if isinstance(self._graph, SqliteGraph) else None
@@ -134,9 +137,10 @@ class Archiver(ConsumingService):
         settings, memory = self.settings, ErasedMemory(self._vectors, Known(self._graph, self._near))
         limits = settings.pentad_tasks_per_session, settings.tenant_tasks_per_shard
         actors = Actors(self.store, self.consumer_name, settings.lease_ms)
-        tasks = TaskEraser(self.store, records, memory, self._embedder, actors, limits)
+        files = ErasedFiles(self._workspaces)
+        tasks = TaskEraser(self.store, records, memory, self._embedder, actors, limits, files=files)
         scripts = None if settings.pentad_scripts is None else ScriptStore(settings.pentad_scripts)
-        return Erasing(self.store, KeptTasks(self.store, records), tasks, memory, self.shards, scripts)
+        return Erasing(self.store, KeptTasks(self.store, records), tasks, memory, self.shards, files, scripts)
 
     def _extraction_model(self) -> ExtractionModel | None:
         """Return the model that is asked about archived tasks; None where none is to be asked."""
@@ -148,7 +152,13 @@ class Archiver(ConsumingService):
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
         models = () if self._models is None else (self._book.follow(), *self._models.loops())
-        return [*super().loops(), *models, announce_wait(self.store, self._waits_for)]
+        return [*super().loops(), *models, *self._old_files(), announce_wait(self.store, self._waits_for)]
+
+    def _old_files(self) -> Iterable[Coroutine[Any, Any, None]]:
+        if self._workspaces is None:
+            return ()
+        settings = self.settings
+        return (OldFiles(self.store, self._workspaces, settings.pentad_shards, settings.session_ttl_s).run(),)
 
     def use_instructions(self, configured: Sequence[Runnable]) -> None:
         """Take other instructions of the file."""

@@ -24,6 +24,7 @@ from pentad.services.archiver.erased_traces import (
     remove_waiting_messages,
 )
 from pentad.services.archiver.kept_tasks import KeptTask, KeptTasks, said_by
+from pentad.services.archiver.session_files import ErasedFiles
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Actors, count_wake_ups
 from pentad.shared.actors.erased_marks import mark_at
@@ -56,6 +57,8 @@ from pentad.shared.store.store import Argument, Store
 from pentad.shared.work.entry import Entry
 from pentad.shared.work.tenant_turns import TenantTurns
 
+NO_FILES = ErasedFiles(None)
+"""The files of sessions where no place for them is set."""
 TASKS_PER_BATCH = 16
 """Tasks that are erased together."""
 _END_TIMEOUT_S = 10.0
@@ -78,10 +81,11 @@ class TaskEraser:
         actors: Actors,
         limits: tuple[int, int],
         end_s: float = _END_TIMEOUT_S,
+        files: ErasedFiles = NO_FILES,
     ) -> None:
         self._store, self._records, self._memory, self._embedder = store, records, memory, embedder
         self._actors, self._limits, self._end_s = actors, f"{limits[0]} {limits[1]}", end_s
-        self._kept = KeptTasks(store, records)
+        self._kept, self._files = KeptTasks(store, records), files
 
     async def erase(self, tenant: str, tasks: Sequence[KeptTask]) -> None:
         """Erase these tasks of a tenant. Raises ``OutageError`` while a store or the embedder is unavailable."""
@@ -105,6 +109,7 @@ class TaskEraser:
         if monotonic() > give_up:  # what was not to be ended has gone on until now
             await self._remove_events(tenant, tasks)
         for task in tasks:
+            await self._files.of_calls(tenant, task.session, task.messages)
             await self._records.remove(tenant, task.keys.task)
         metrics.erased.labels().inc(len(tasks))
 
@@ -171,10 +176,11 @@ class Erasing:
         tasks: TaskEraser,
         memory: ErasedMemory,
         shards: Sequence[int],
+        files: ErasedFiles = NO_FILES,
         scripts: ScriptStore | None = None,
     ) -> None:
         self._store, self._kept, self._tasks, self._memory = store, kept, tasks, memory
-        self._shards, self._scripts = shards, scripts
+        self._shards, self._files, self._scripts = shards, files, scripts
         self._turns = TenantTurns(_ERASURES_PER_SHARD * len(shards), _ERASURES_PER_SHARD * len(shards))
 
     async def handle(self, entry: Entry) -> None:
@@ -256,6 +262,7 @@ class Erasing:
         await remove_events(self._store, keys, (), until)
         await self._memory.forget_session(command.tenant_id, command.name, until)
         await self._remove_scripts(Owner(command.tenant_id, None, command.name), until)
+        await self._files.of_session(command.tenant_id, command.name)
         await self._clean(command, [shard], until)
 
     async def _user(self, command: EraseCommand) -> None:
@@ -310,16 +317,21 @@ class Erasing:
         session = command.name if command.kind == "session" else None
         async for tasks in self._kept.found(command.tenant_id, shards, words, wanted, session):
             await self._tasks.erase(command.tenant_id, tasks)
-            await self._unlist_empty_sessions(command.tenant_id, tasks)
+            for session in await self._unlist_empty_sessions(command.tenant_id, tasks):
+                if command.kind == "user" and not await self._kept.are_in_session(command.tenant_id, session):
+                    await self._files.of_session(command.tenant_id, session)
             erased += len(tasks)
         return erased
 
-    async def _unlist_empty_sessions(self, tenant: str, tasks: Sequence[KeptTask]) -> None:
-        """Unlist sessions in which nothing is left."""
+    async def _unlist_empty_sessions(self, tenant: str, tasks: Sequence[KeptTask]) -> list[str]:
+        """Unlist sessions in which nothing is left, and return them; of their tasks there may be records."""
+        empty = []
         for shard, session in sorted({(task.keys.shard, task.session) for task in tasks if task.session}):
             keys = SessionKeys(shard, tenant, session)
             names = [keys.header, keys.messages, keys.signals, keys.turns, session_index(shard, tenant)]
-            await self._store.run("erase_idle", names, [keys.name])
+            if await self._store.run("erase_idle", names, [keys.name]):
+                empty.append(session)
+        return empty
 
     async def _clean(self, command: EraseCommand, shards: Sequence[int], until: int) -> None:
         """Remove dead letters, and entries of finished work that were not trimmed yet."""

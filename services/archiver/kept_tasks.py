@@ -58,6 +58,10 @@ class KeptTasks:
     def __init__(self, store: Store, records: Records) -> None:
         self._store, self._records = store, records
 
+    async def are_in_session(self, tenant: str, session: str) -> bool:
+        """Return whether tasks of a session are kept in records that lists find."""
+        return bool(await self._records.of_session(tenant, session))
+
     async def read(self, keys: TaskKeys) -> KeptTask | None:
         """Return a task from Redis or its record; None when it is in neither. Unreadable messages are left out."""
         raw_header, lines = await self._store.run("said", [keys.header, keys.log], [])

@@ -50,6 +50,7 @@ from pentad.services.gateway.tasks.comparisons import Comparisons
 from pentad.services.gateway.tasks.control import Control
 from pentad.services.gateway.tasks.direct_calls import DirectCalls
 from pentad.services.gateway.tasks.eval_cases import EvalCases
+from pentad.services.gateway.tasks.file_routes import FileRoutes
 from pentad.services.gateway.tasks.fork_routes import ForkRoutes
 from pentad.services.gateway.tasks.forks import Forks
 from pentad.services.gateway.tasks.message_intake import LossWatch, MessageIntake
@@ -88,6 +89,7 @@ from pentad.shared.service.runnable import DEFAULT_PORTS, RunnableService
 from pentad.shared.settings import Settings
 from pentad.shared.store.admission import agree, keep_watching
 from pentad.shared.store.store import Store
+from pentad.shared.workspace.workspace import workspaces_of
 
 _GRACE_S = 5
 _ASK_EVERY_S = 1.0
@@ -95,7 +97,7 @@ _EMBED_S = 30.0
 """Seconds that a client waits for vectors of its own texts at most."""
 _START_QUIETLY_S = 1.0
 ROUTE_GROUPS: tuple[type, ...] = (
-    *(MessageRoutes, SessionRoutes, TokenRoutes, TaskRoutes, ApprovalRoutes, ForkRoutes, ToolRoutes),
+    *(MessageRoutes, SessionRoutes, FileRoutes, TokenRoutes, TaskRoutes, ApprovalRoutes, ForkRoutes, ToolRoutes),
     *(MemoryRoutes, ForgettingRoutes, UpkeepRoutes, KnowledgeRoutes, ErasureRoutes),
     *(ModelRoutes, CompletionRoutes, InstructionRoutes, GraphRoutes, HookRoutes, PolicyRoutes, RunRoutes),
     *(DeadLetterRoutes, DocumentRoutes),
@@ -140,7 +142,7 @@ class GatewayService:
     def _make_groups(self, inbox: Inbox) -> tuple[object, ...]:
         """Make the groups of routes, and the parts that start and stop with the gateway."""
         settings, store, shards = self._settings, self._store, self._settings.pentad_shards
-        records = Records(settings.records_url)
+        records, self._workspaces = Records(settings.records_url), workspaces_of(settings)
         queries = Queries(store, records, shards)
         self._inbox, self._streams = inbox, TurnStreams(store, self._relay, queries)
         self._intake = MessageIntake(inbox, self._watch, settings.pentad_tenant_share)
@@ -160,6 +162,7 @@ class GatewayService:
         return (
             MessageRoutes(self._intake, turns, shards),
             SessionRoutes(queries, self._streams, shards),
+            FileRoutes(self._workspaces, shards),
             TokenRoutes(self._access),
             TaskRoutes(queries, tasks, control, moves, shards),
             ApprovalRoutes(approvals),
@@ -179,7 +182,7 @@ class GatewayService:
         undo = ForgettingUndo(store, records, vectors, edits, shards)
         turns = MemoryTurns(settings.pentad_memory_calls)
         episodes = Episodes(store, records, shards)
-        self._erasures = Erasures(store, queries, self._memories, shards)
+        self._erasures = Erasures(store, queries, self._memories, shards, self._workspaces)
         return (
             MemoryRoutes(self._memories, LiveMemory(store, queries), self._knowledge, episodes, turns, shards),
             ForgettingRoutes(Forgetting(store, vectors, graph, shards), undo, turns),

@@ -10,6 +10,7 @@ from pentad.contracts.streams import HOOKS as HOOK_CALLS
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.tools import MEMORY_FORGET, RESULT_READ, ToolSpec
 from pentad.services.tool_worker.builtins.catalogue import Builtins, builtins_of
+from pentad.services.tool_worker.builtins.file_tools import file_tools
 from pentad.services.tool_worker.builtins.memory_forget import OwnMemories, forgetting_tool
 from pentad.services.tool_worker.builtins.memory_search import MemoryReader, memory_tools
 from pentad.services.tool_worker.builtins.result_read import KeptResults, result_reading_tool
@@ -17,6 +18,7 @@ from pentad.services.tool_worker.children.pool import ToolProcesses
 from pentad.services.tool_worker.given_tools import GivenTools
 from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.hooks import HOOKS_AT_ONCE, HookServer
+from pentad.services.tool_worker.session_files import SessionFiles
 from pentad.services.tool_worker.sources import ToolSource, ToolSources
 from pentad.services.tool_worker.transcripts import Transcripts
 from pentad.shared.embedder.embedder import make_embedder
@@ -34,6 +36,7 @@ from pentad.shared.service.process import cancel_and_wait
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store, guarded
 from pentad.shared.work.intake import Slots
+from pentad.shared.workspace.workspace import workspaces_of
 
 if TYPE_CHECKING:
     from pentad.services.tool_worker.builtins.web.web_tools import WebTools
@@ -103,9 +106,12 @@ class ToolWorker(ConsumingService):
         own = OwnMemories(self._vectors, Forgetter(self.store, self._vectors, graph, settings.pentad_shards))
         results = KeptResults(self.store, settings.pentad_shards, settings.pentad_result_bytes)
         beside = {MEMORY_FORGET: forgetting_tool(own), RESULT_READ: result_reading_tool(results)}
+        workspaces = workspaces_of(settings)
+        self._files = None if workspaces is None else SessionFiles(self.store, workspaces, settings.pentad_shards)
+        files = {} if self._files is None else file_tools(self._files, settings.pentad_result_bytes)
         self._web = _web_tools(settings)
         web = dict(self._web.definitions) if self._web is not None else {}
-        asking = Builtins(memory_tools(reader) | beside | web, quick=False)
+        asking = Builtins(memory_tools(reader) | beside | files | web, quick=False)
         code = _code_tools(settings, self.store)
         ours = [Builtins(builtins_of(settings.time_zone)), asking, *code]
         self._sources = ToolSources(*ours, self._processes, *more)
@@ -163,7 +169,7 @@ class ToolWorker(ConsumingService):
         added = list[ToolHandler]()
         for queue in sorted({spec.queue for spec in specs} - self._queues):
             for shard in self.shards:
-                handler = ToolHandler(self.store, self.settings, self._sources, shard, self.consumer_name)
+                handler = ToolHandler(self.store, self.settings, self._sources, shard, self.consumer_name, self._files)
                 handler.consumer = self.serve(TOOL_CALLS, shard, handler, self._slots, queue=queue)
                 added.append(handler)
             self._queues.add(queue)

@@ -68,7 +68,8 @@ class GivenTools:
         loop = asyncio.get_running_loop()
         context = replace(invocation.context, report=_LatestProgress(loop, on_progress))
         # A task of its own: what the tool does to it, cancelling included, is not done to us.
-        running = loop.create_task(self._answer(definition, invocation.args, context))
+        call = context.tool_call_id if invocation.keeps_files else None
+        running = loop.create_task(self._answer(definition, invocation.args, context, call))
         try:
             await asyncio.wait({running}, timeout=invocation.timeout_s)
         except asyncio.CancelledError:
@@ -78,22 +79,24 @@ class GivenTools:
             running.cancel()
             text = f"{invocation.tool}: no result within {invocation.timeout_s:g} s"
             return ToolOutcome("timeout", text, _ms(begun))
-        kind, text = CANCELLED if running.cancelled() else running.result()
-        return ToolOutcome(kind, text, _ms(begun))
+        kind, text, made = CANCELLED if running.cancelled() else running.result()
+        return ToolOutcome(kind, text, _ms(begun), made=made)
 
-    async def _answer(self, definition: Runs, args: dict[str, Any], context: ToolContext) -> Answer:
+    async def _answer(self, definition: Runs, args: dict[str, Any], context: ToolContext, call: str | None) -> Answer:
         try:
             if definition.belongs_to is not None:
                 await definition.belongs_to.ready()
             if definition.is_async:
-                return success(definition.spec.name, await definition.call(args, context))
-            return await self._in_thread(definition, args, context)
+                return success(definition.spec.name, await definition.call(args, context), call)
+            return await self._in_thread(definition, args, context, call)
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # sys.exit() in a tool must not end the program
             return failure(definition.spec.name, error)
 
-    async def _in_thread(self, definition: Runs, args: dict[str, Any], context: ToolContext) -> Answer:
+    async def _in_thread(
+        self, definition: Runs, args: dict[str, Any], context: ToolContext, call: str | None
+    ) -> Answer:
         """Run a plain function; one that returns an awaitable goes on on the loop.
 
         A daemon thread: one that hangs must not hold up the end of the program.
@@ -122,7 +125,7 @@ class GivenTools:
 
         Thread(target=copy_context().run, args=(work,), name=f"tool {definition.spec.name}", daemon=True).start()
         value = await ended
-        return success(definition.spec.name, await value if isawaitable(value) else value)
+        return success(definition.spec.name, await value if isawaitable(value) else value, call)
 
 
 class _LatestProgress:

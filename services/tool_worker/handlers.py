@@ -18,6 +18,7 @@ from pentad.contracts.tools import Effect, ToolOutcome
 from pentad.services.tool_worker.call_closer import CallCloser
 from pentad.services.tool_worker.domain import EVENT_LIMIT, after_outcome, unknown
 from pentad.services.tool_worker.other_workers import OtherWorkers
+from pentad.services.tool_worker.session_files import SessionFiles
 from pentad.services.tool_worker.sources import ToolInvocation, ToolSource, ToolSources
 from pentad.shared import metrics
 from pentad.shared.clipping import clip
@@ -105,7 +106,17 @@ def _reconciles(source: ToolSource, command: ToolCallCommand) -> bool:
 class ToolHandler(Handler):
     """Serves one queue of one shard."""
 
-    def __init__(self, store: Store, settings: Settings, sources: ToolSources, shard: int, consumer_name: str) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        sources: ToolSources,
+        shard: int,
+        consumer_name: str,
+        files: SessionFiles | None = None,
+    ) -> None:
+        """``files``: where what tools make is kept; None: nowhere."""
+        self._files = files
         self._store, self._settings, self._sources, self._shard = store, settings, sources, shard
         self._owner = token_hex(16)
         self._consumer_name = consumer_name
@@ -279,8 +290,12 @@ class ToolHandler(Handler):
         if source.quick:  # over before it could say anything of itself
             return await source.run(ToolInvocation(command.tool, command.args, timeout, _NO_CONTEXT), _unheard)
         context = self._context(command, attempt)
-        invocation = ToolInvocation(command.tool, command.args, timeout, context, resumed=command.resumed)
-        return await source.run(invocation, self._progress(command), alone=attempt > 1)
+        keeps = self._files is not None and bool(command.session_id)
+        invocation = ToolInvocation(
+            command.tool, command.args, timeout, context, resumed=command.resumed, keeps_files=keeps
+        )
+        outcome = await source.run(invocation, self._progress(command), alone=attempt > 1)
+        return outcome if self._files is None or not outcome.made else await self._files.keep(context, outcome)
 
     @staticmethod
     def _context(command: ToolCallCommand, attempt: int) -> ToolContext:

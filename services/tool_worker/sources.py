@@ -37,6 +37,8 @@ class ToolInvocation:
     """Part of the tool that is run."""
     resumed: Resumption | None = None
     """Answer with which a suspended call goes on; None for a call that begins."""
+    keeps_files: bool = False
+    """Whether files that the call makes are kept in the workspace of its session."""
 
     @property
     def name(self) -> str:

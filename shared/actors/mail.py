@@ -8,7 +8,7 @@ from pentad.contracts.commands import InboundMessage, ToolCallCommand
 from pentad.contracts.envelope import Contract
 from pentad.contracts.events import EndStatus, TaskUsage
 from pentad.contracts.suspensions import Suspension
-from pentad.contracts.tools import ToolOutcome
+from pentad.contracts.tools import KeptFile, ToolOutcome
 
 NEW_TASK = "new"
 """Stands where a message may be moved to a task that does not exist yet."""
@@ -73,12 +73,21 @@ class ResultMail(Contract):
     """Further outcome of a task that the call has started; None for a tool's."""
     suspended: SuspendedCall | None = None
     """Set for a call that has not ended, because it needs something to go on."""
+    artifacts: list[KeptFile] | None = None
+    """Files of the session that the call has made."""
 
     @classmethod
     def of(cls, call: str, outcome: ToolOutcome, ref: str | None = None) -> "ResultMail":
         """The mail that tells a task of a call's outcome. ``ref``: what the model is told is kept aside under it."""
         content = "" if ref else outcome.for_model
-        return cls(tool_call_id=call, content=content, ok=outcome.ok, ref=ref, duration_ms=outcome.duration_ms)
+        return cls(
+            tool_call_id=call,
+            content=content,
+            ok=outcome.ok,
+            ref=ref,
+            duration_ms=outcome.duration_ms,
+            artifacts=list(outcome.artifacts) or None,
+        )
 
     @classmethod
     def of_suspended(cls, command: ToolCallCommand, suspension: Suspension) -> "ResultMail":

@@ -61,6 +61,7 @@ async def test_the_start_says_which_model_answers(
     with Up(tmp_path, settings) as up:
         url = await up.ready()
         tools = "calculator, get_time, echo, memory_note, memory_search, memory_expand, memory_forget, result_read"
+        tools += ", file_read, file_list, file_search, file_write"
         assert up.out == f"{told}\ntools: {tools}\nready on {url}\n"
         assert ("LLM_MODEL_ID alone leaves the offline model on" in up.err) is warned
         assert len([line for line in up.err.splitlines() if " INFO " not in line]) == warned

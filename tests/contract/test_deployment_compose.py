@@ -143,7 +143,15 @@ def test_records_are_where_all_who_read_them_look() -> None:
     assert readers == {"gateway", "router", "tool-worker", "archiver"}
     writes = {name: "records:/records" in OURS[name]["volumes"] for name in readers}
     assert [name for name, may in writes.items() if not may] == ["tool-worker"]
-    assert OURS["tool-worker"]["volumes"] == ["records:/records:ro"]
+    assert "records:/records:ro" in OURS["tool-worker"]["volumes"]
+
+
+def test_files_are_where_all_who_use_them_look() -> None:
+    users = {name for name, service in OURS.items() if "PENTAD_FILES" in service["environment"]}
+    assert users == {"gateway", "task-runner", "tool-worker", "archiver"}
+    writes = {name: "files:/files" in OURS[name]["volumes"] for name in users}
+    assert [name for name, may in writes.items() if not may] == ["task-runner"]
+    assert OURS["task-runner"]["volumes"] == ["files:/files:ro"]
 
 
 def test_memory_is_where_all_who_ask_it_look() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 from urllib.parse import parse_qs
 
 _EVENTS = re.compile(r"/v1/sessions/[^/]{1,400}/events")
-_METHODS = ("GET", "POST", "DELETE")
-_HEADERS = ("Authorization", "Content-Type", "Last-Event-ID")
-_EXPOSED_HEADERS = ("Retry-After",)
+_METHODS = ("GET", "POST", "PUT", "DELETE")
+_HEADERS = ("Authorization", "Content-Type", "Last-Event-ID", "If-Match", "If-None-Match", "If-Range", "Range")
+_EXPOSED_HEADERS = ("Retry-After", "ETag", "Content-Range", "Content-Disposition")
 """Headers of answers that a page may read."""
 _PREFLIGHT_MAX_AGE_S = 600
 """Seconds for which a browser may cache the answer to a preflight request."""

@@ -28,7 +28,7 @@ class Operation:
 
     method: str
     path: str
-    """Path in the router's form: ``/v1/tasks/{task}``."""
+    """Path in the router's form: ``/v1/tasks/{task}``; ``{path:path}`` is one that has slashes."""
     description: Json
     """OpenAPI operation object."""
     right: Right | None = None
@@ -112,7 +112,7 @@ def paths_of(*groups: type) -> dict[str, Json]:
     paths: dict[str, Json] = {}
     for group in groups:
         for declared, _ in operations_of(group):
-            paths.setdefault(declared.path, {})[declared.method.lower()] = declared.description
+            paths.setdefault(declared.path.replace(":path}", "}"), {})[declared.method.lower()] = declared.description
     return paths
 
 

@@ -39,6 +39,12 @@ def path(name: str) -> Json:
     return {"name": name, "in": "path", "required": True, "schema": ref("ExternalId" if name in _EXTERNAL else "Id")}
 
 
+def path_of_file() -> Json:
+    """Return the parameter of the path that is the path of a file: names separated by ``/``, as they are."""
+    about = "names separated by /, each percent-encoded"
+    return {"name": "path", "in": "path", "required": True, "description": about, "schema": {"type": "string"}}
+
+
 def number_in_path(name: str) -> Json:
     """Return a parameter of the path that is a number from 1 on."""
     return {"name": name, "in": "path", "required": True, "schema": {"type": "integer", "minimum": 1}}
@@ -68,10 +74,12 @@ PROBLEMS = {
     403: "a foreign Host or Origin at the open loopback gateway; a key that this is not for",
     404: "no such thing, or another tenant's",
     409: "the task has ended; the dead letter cannot be redriven so; the message cannot be moved so; its id was "
-    "accepted with another text; the model is in use, or the id or name is taken",
+    "accepted with another text; the model is in use, or the id or name is taken; the session's files are full",
     410: "what is kept of it cannot be read: it is damaged, or of a newer version",
-    413: "a body over 1 MiB",
+    412: "the file is not the version that `If-Match` names, or is there already",
+    413: "a body over 1 MiB, a file over PENTAD_FILE_BYTES",
     415: "a body with a Content-Encoding: send it as it is",
+    416: "the file has no such range",
     422: "a wrong value",
     429: "too much work waits; see Retry-After",
     502: "the model's server has failed, or refuses every request until a person mends it",
@@ -104,3 +112,10 @@ FORK: Json = {
 }
 TURN_LEFT = object_of(role={"enum": ["user", "assistant"]}, content=TEXT, task_id=ref("Id"), at=TEXT)
 SESSION = object_of(session_id=ref("ExternalId"), updated_at=TEXT, last=TEXT)
+FILE = object_of(
+    path=TEXT,
+    size={"type": "integer"},
+    media_type={"type": "string", "description": "by the ending of its name"},
+    modified_at=TEXT,
+    etag={"type": "string", "description": "tag of this version, with its quotes"},
+)

@@ -18,6 +18,7 @@ from pentad.shared.actors.erased_marks import mark_at
 from pentad.shared.errors import DamagedError, OutageError, RefusedWriteError
 from pentad.shared.keys import ERASED_TTL_S, INBOUND_LEASE, SessionKeys, TaskKeys, erased_user, load, session_index
 from pentad.shared.store.store import Argument, Store
+from pentad.shared.workspace.workspace import Workspaces
 
 _TICK_S = 0.002
 """Pause after a mark: data that comes later is later in whole milliseconds, too, and stays."""
@@ -26,7 +27,15 @@ _TICK_S = 0.002
 class Erasures:
     """Starts erasures. Raises ``ProblemError``: 404 if unknown, 503 in doubt; ``OutageError``: nothing was begun."""
 
-    def __init__(self, store: Store, queries: Queries, memories: Memories, shards: int) -> None:
+    def __init__(
+        self,
+        store: Store,
+        queries: Queries,
+        memories: Memories,
+        shards: int,
+        workspaces: Workspaces | None = None,
+    ) -> None:
+        self._workspaces = workspaces
         self._store, self._queries, self._memories, self._shards = store, queries, memories, shards
 
     async def task(self, tenant: str, task: str) -> dict[str, str]:
@@ -63,6 +72,8 @@ class Erasures:
     async def _is_known(self, keys: SessionKeys) -> bool:
         """Return whether a session exists; of one without recent messages only the memories are left."""
         if await self._store.call("EXISTS", keys.header, keys.erased):
+            return True
+        if self._workspaces is not None and await self._workspaces.open(keys.tenant, keys.session).list():
             return True
         return await self._memories.knows_session(keys.tenant, keys.session)
 

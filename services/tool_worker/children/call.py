@@ -2,10 +2,12 @@
 
 import asyncio
 from asyncio import AbstractEventLoop, TimerHandle
+from collections.abc import Sequence
 from typing import Protocol
 
-from pentad.contracts.tools import OutcomeKind, ToolOutcome
+from pentad.contracts.tools import Artifact, OutcomeKind, ToolOutcome
 from pentad.services.tool_worker.sources import OnProgress, ToolInvocation
+from pentad.services.tool_worker.tool_value import MAX_ARTIFACT_BYTES
 
 _MAX_TIMER_S = 1_000_000.0
 """Seconds; event loops refuse timers that are set much later."""
@@ -21,7 +23,7 @@ class Home(Protocol):
 class ChildCall:
     """A call, waiting for a child or in one. ``future`` becomes its outcome, or is cancelled with the caller."""
 
-    __slots__ = ("child", "future", "invocation", "number", "on_progress", "started", "threaded", "timer")
+    __slots__ = ("child", "files", "future", "invocation", "number", "on_progress", "started", "threaded", "timer")
 
     def __init__(
         self, loop: AbstractEventLoop, number: int, invocation: ToolInvocation, threaded: bool, on_progress: OnProgress
@@ -32,6 +34,8 @@ class ChildCall:
         self.on_progress = on_progress
         self.future: asyncio.Future[ToolOutcome] = loop.create_future()
         self.child: Home | None = None
+        self.files = bytearray()
+        """Bytes of the files that it has made."""
         self.started = 0.0
         self.timer: TimerHandle | None = None
 
@@ -46,13 +50,23 @@ class ChildCall:
         self.started = loop.time()
         self.timer = loop.call_later(min(self.invocation.timeout_s, _MAX_TIMER_S), self._expire)
 
-    def finish(self, kind: OutcomeKind, text: str) -> None:
-        """Sets the outcome, once."""
+    def take(self, data: bytes) -> None:
+        """Take bytes of its files; of a call that sends more than it may, no more."""
+        if not self.over and len(self.files) < MAX_ARTIFACT_BYTES:
+            self.files += data
+
+    def finish(self, kind: OutcomeKind, text: str, files: Sequence[tuple[str, str, int]] = ()) -> None:
+        """Sets the outcome, once. ``files``: name, media type and size of each, in the order of their bytes."""
         self.stop_timer()
         if self.over:
             return
         took = round((self.future.get_loop().time() - self.started) * 1000) if self.child else 0
-        self.future.set_result(ToolOutcome(kind, text, took))
+        made, at = list[Artifact](), 0
+        for name, media_type, size in files:
+            made.append(Artifact(bytes(self.files[at : at + size]), name, media_type))
+            at += size
+        self.files.clear()
+        self.future.set_result(ToolOutcome(kind, text, took, made=tuple(made)))
 
     def lose(self, how: str, *, guilty: bool) -> None:
         """Report that the call's process is gone. A call that was alone in it has brought it down; of several, nobody

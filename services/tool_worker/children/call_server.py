@@ -10,17 +10,17 @@ from inspect import isawaitable
 from types import MappingProxyType
 from typing import Any, cast
 
-from pentad.contracts.tools import OutcomeKind
+from pentad.contracts.tools import Artifact, OutcomeKind
 from pentad.services.tool_worker.children.tool_frames import Frame, FrameWriter, Unpacker, context_from
 from pentad.services.tool_worker.children.tool_output import flush_call_output, output_context
-from pentad.services.tool_worker.domain import RESULT_LIMIT
-from pentad.shared.clipping import clip, said_by
+from pentad.services.tool_worker.tool_value import value_of
+from pentad.shared.clipping import said_by
 from pentad.shared.plugins.companions import CompanionDefinition
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.plugins.definition import ToolDefinition, ToolObject, companions_of
 from pentad.shared.plugins.errors import InvalidArguments, SetupFailed, UnusableResult
 from pentad.shared.plugins.hooks import HookDefinition
-from pentad.shared.plugins.results import clean, result_text
+from pentad.shared.plugins.results import clean
 from pentad.shared.settings import take_into_environment
 
 MAX_BACKLOG = 1 << 20
@@ -31,18 +31,14 @@ MAX_PROGRESS = 4_000
 """Characters of one progress message."""
 
 
-MAX_RESULT = 16 << 20
-"""Characters of a result."""
-_LONGEST_CHARACTER = 4
-"""Bytes of UTF-8."""
 _MAX_ERROR = 4_000
 
 Callee = ToolDefinition | HookDefinition | CompanionDefinition
 """The tool or hook that a call runs, or a companion of a tool."""
-Answer = tuple[OutcomeKind, str]
-"""``ok`` and the result, or another kind and the reason."""
+Answer = tuple[OutcomeKind, str, tuple[Artifact, ...]]
+"""``ok``, the result and the files that were made; or another kind, the reason, and none."""
 
-CANCELLED: Answer = ("cancelled", "it was cancelled")
+CANCELLED: Answer = ("cancelled", "it was cancelled", ())
 """The answer of a call that was cancelled."""
 
 _log = logging.getLogger("pentad.tools")
@@ -63,6 +59,8 @@ class CallServer(asyncio.Protocol):
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="tool")
         self._tasks: dict[int, asyncio.Task[Any]] = {}
         self._threaded: set[int] = set()
+        self._keeping: dict[int, str] = {}
+        """Ids of the calls whose files are kept."""
         self._unpacker = Unpacker()
         self._unsent = 0
 
@@ -109,13 +107,15 @@ class CallServer(asyncio.Protocol):
             case "stop":
                 self._finish()
 
-    def _call(self, number: int, tool: str, args: dict[str, Any], told: list[Any]) -> None:
+    def _call(self, number: int, tool: str, args: dict[str, Any], told: list[Any], keeps: bool) -> None:
         definition: Callee | None = self._tools.get(tool) or self._hooks.get(tool) or self._companions.get(tool)
         if definition is None:  # the plugin's file changed after the worker had started
-            self._answer(number, ("error", f"{tool!r} is gone from its plugin: restart the tool-worker"))
+            self._answer(number, ("error", f"{tool!r} is gone from its plugin: restart the tool-worker", ()))
             return
         context = context_from(told, lambda text, fraction: self._progress(number, text, fraction))
         own = output_context(tool, context)
+        if keeps:
+            self._keeping[number] = context.tool_call_id
         if definition.belongs_to is not None and not definition.belongs_to.is_ready:
             self._make_ready(number, definition, definition.belongs_to, args, context, own)
         else:
@@ -147,7 +147,9 @@ class CallServer(asyncio.Protocol):
 
     def _begin(self, number: int, definition: Callee, args: dict[str, Any], context: ToolContext, own: Context) -> None:
         if definition.is_async:
-            self._start(number, _on_loop(definition, lambda: definition.call(args, context)), own)
+            self._start(
+                number, _on_loop(definition, lambda: definition.call(args, context), self._keeping.get(number)), own
+            )
         else:
             self._threaded.add(number)
             self._threads.submit(own.run, self._in_thread, number, definition, args, context)
@@ -163,7 +165,7 @@ class CallServer(asyncio.Protocol):
             if isawaitable(value):
                 self._loop.call_soon_threadsafe(self._go_on, number, definition, value, copy_context())
                 return
-            answer = success(definition.spec.name, value)
+            answer = success(definition.spec.name, value, self._keeping.get(number))
         except BaseException as error:  # as in _on_loop
             answer = failure(definition.spec.name, error, definition.word)
         flush_call_output()
@@ -171,7 +173,7 @@ class CallServer(asyncio.Protocol):
 
     def _go_on(self, number: int, definition: Callee, value: Awaitable[Any], own: Context) -> None:
         self._threaded.discard(number)
-        self._start(number, _on_loop(definition, lambda: value), own)
+        self._start(number, _on_loop(definition, lambda: value, self._keeping.get(number)), own)
 
     def _cancel(self, number: int) -> None:
         """Cancels a task; a thread cannot be stopped and answers when it ends."""
@@ -193,7 +195,11 @@ class CallServer(asyncio.Protocol):
     def _answer(self, number: int, answer: Answer) -> None:
         self._tasks.pop(number, None)
         self._threaded.discard(number)
-        self._outbox.send(["done", number, *answer])
+        self._keeping.pop(number, None)
+        kind, text, artifacts = answer
+        for made in artifacts:
+            self._outbox.send_bytes(number, made.data)
+        self._outbox.send(["done", number, kind, text, [[a.name, a.media_type, len(a.data)] for a in artifacts]])
 
 
 async def close_objects(tools: Iterable[ToolDefinition]) -> None:
@@ -202,9 +208,9 @@ async def close_objects(tools: Iterable[ToolDefinition]) -> None:
     await asyncio.gather(*(each.close() for each in held.values()))
 
 
-async def _on_loop(definition: Callee, work: Callable[[], Awaitable[Any]]) -> Answer:
+async def _on_loop(definition: Callee, work: Callable[[], Awaitable[Any]], call: str | None) -> Answer:
     try:
-        return success(definition.spec.name, await work())
+        return success(definition.spec.name, await work(), call)
     except asyncio.CancelledError:
         raise
     except BaseException as error:  # sys.exit() in a tool must not end the process
@@ -217,28 +223,19 @@ def _answer_of(task: asyncio.Task[Answer]) -> Answer:
     return CANCELLED if task.cancelled() else task.result()
 
 
-def success(tool: str, value: Any) -> Answer:
-    """The answer of a tool that returned. Raises ``UnusableResult``.
-
-    A text over `RESULT_LIMIT` is cut just above it, so that the worker sees that it is too long without reading all of
-    it in its event loop.
-    """
-    text = result_text(tool, value)
-    if len(text) > MAX_RESULT:
-        raise UnusableResult(
-            f"tool {tool!r} returned {len(text):,} characters, the limit is {MAX_RESULT:,}: "
-            "store it and return where it is"
-        )
-    return "ok", clip(text, RESULT_LIMIT + _LONGEST_CHARACTER)
+def success(tool: str, value: Any, call: str | None) -> Answer:
+    """The answer of a tool that returned. ``call``: see `value_of`. Raises ``UnusableResult``."""
+    made = value_of(tool, value, call)
+    return "ok", made.text, made.artifacts
 
 
 def failure(tool: str, error: BaseException, word: str = "tool") -> Answer:
     """The answer of a tool or hook that raised. The traceback goes to the log, for whoever wrote the tool."""
     if isinstance(error, InvalidArguments | SetupFailed | UnusableResult):
-        return "error", _cut(said_by(error))
+        return "error", _cut(said_by(error)), ()
     _log.warning("%s %s failed", word, tool, exc_info=error)
     told = f"{type(error).__name__}: {said_by(error)}".removesuffix(": ")
-    return "error", _cut(f"{word} {tool!r} failed: {told}")
+    return "error", _cut(f"{word} {tool!r} failed: {told}"), ()
 
 
 def _cut(text: str) -> str:

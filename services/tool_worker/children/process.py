@@ -128,7 +128,10 @@ class ToolProcess(asyncio.Protocol):
             return
         try:
             self._outbox.send(
-                ["call", call.number, invocation.name, invocation.args, context_frame(invocation.context)]
+                [
+                    *("call", call.number, invocation.name, invocation.args),
+                    *(context_frame(invocation.context), invocation.keeps_files),
+                ]
             )
         except ValueError as error:
             call.finish("error", f"the arguments of {invocation.title} cannot be sent: {error}")
@@ -212,6 +215,9 @@ class ToolProcess(asyncio.Protocol):
 
     def _read_frame(self, frame: Frame) -> None:
         match frame[0]:
+            case "bytes":
+                if (call := self.calls.get(frame[1])) is not None:
+                    call.take(frame[2])
             case "done":
                 self._done(*frame[1:])
             case "progress":
@@ -233,10 +239,10 @@ class ToolProcess(asyncio.Protocol):
             case "failed":
                 self._hello.set_exception(PluginError(frame[1]))
 
-    def _done(self, number: int, kind: OutcomeKind, text: str) -> None:
+    def _done(self, number: int, kind: OutcomeKind, text: str, files: list[tuple[str, str, int]]) -> None:
         call = self.calls.pop(number)
         self._free_threads += call.threaded
-        call.finish(kind, text)
+        call.finish(kind, text, files)
         if self.retired:
             self._leave_when_idle("its calls are over")
         self._on_change(self)

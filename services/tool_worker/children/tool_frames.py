@@ -1,10 +1,13 @@
 """Frames between the worker and its children: a length (4 bytes, big-endian), then a JSON array.
 
-To a child: ``["call", number, tool, args, context]``, ``["cancel", number]``, ``["ping", number]``, ``["stop"]``,
-and ``["env", {name: value}]`` once it is ready.
+To a child: ``["call", number, tool, args, context, keeps_files]``, ``["cancel", number]``, ``["ping", number]``,
+``["stop"]``, and ``["env", {name: value}]`` once it is ready.
 From it: ``["ready", [[spec, is_async, variables], ...], instructions, files, graphs, hooks, companions]`` or
-``["failed", text]`` first, then ``["done", number, kind, text]``, ``["progress", number, text, fraction]``,
-``["pong", number]``.
+``["failed", text]`` first, then ``["done", number, kind, text, [[name, media_type, size], ...]]``,
+``["progress", number, text, fraction]``, ``["pong", number]``.
+
+Bytes of files come before their call's ``done``, in frames whose length has its first bit set: the call's number (4
+bytes), then at most `PIECE` bytes. They are read as ``["bytes", number, data]``.
 """
 
 import asyncio
@@ -16,6 +19,12 @@ from typing import Any
 from pentad.shared.plugins.context import Report, ToolContext
 
 _HEAD = 4
+_NUMBER = 4
+"""Bytes of the number of a call."""
+_OF_BYTES = 1 << 31
+"""Bit of a length that tells a frame of bytes."""
+PIECE = 1 << 18
+"""Bytes of a file in one frame."""
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _decode = json.JSONDecoder().decode
 
@@ -31,6 +40,14 @@ def pack(frame: Frame) -> bytes:
     return len(body).to_bytes(_HEAD, "big") + body
 
 
+def pack_bytes(number: int, data: bytes) -> Iterator[bytes]:
+    """The bytes of a call's file as frames."""
+    for start in range(0, len(data), PIECE):
+        piece = data[start : start + PIECE]
+        head = (_OF_BYTES | (_NUMBER + len(piece))).to_bytes(_HEAD, "big")
+        yield b"".join((head, number.to_bytes(_NUMBER, "big"), piece))
+
+
 class Unpacker:
     """Cuts a stream of bytes into frames."""
 
@@ -43,9 +60,12 @@ class Unpacker:
         buffer += data
         start = 0
         while (end := self._end(start)) is not None:
-            body = buffer[start + _HEAD : end]
+            of_bytes, body = buffer[start] & 0x80, buffer[start + _HEAD : end]
             start = end
-            yield _decode(body.decode(errors="surrogatepass"))
+            if of_bytes:
+                yield ["bytes", int.from_bytes(body[:_NUMBER], "big"), bytes(body[_NUMBER:])]
+            else:
+                yield _decode(body.decode(errors="surrogatepass"))
         del buffer[:start]
 
     def _end(self, start: int) -> int | None:
@@ -53,7 +73,7 @@ class Unpacker:
         body = start + _HEAD
         if len(self._buffer) < body:
             return None
-        end = body + int.from_bytes(self._buffer[start:body], "big")
+        end = body + (int.from_bytes(self._buffer[start:body], "big") & ~_OF_BYTES)
         return end if end <= len(self._buffer) else None
 
 
@@ -76,6 +96,13 @@ class FrameWriter:
         if not self._waiting:
             self._loop.call_soon(self._flush)
         self._waiting.append(data)
+
+    def send_bytes(self, number: int, data: bytes) -> None:
+        """Queues bytes of a call's file."""
+        for frame in pack_bytes(number, data):
+            if not self._waiting:
+                self._loop.call_soon(self._flush)
+            self._waiting.append(frame)
 
     def close(self) -> None:
         """Sends what is queued, then hangs up."""

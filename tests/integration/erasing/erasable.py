@@ -64,7 +64,7 @@ class Erasable:
         memory = ErasedMemory(self.vectors, Known(self.graph, near))
         tasks = TaskEraser(store, self.records, memory, HashingEmbedder(), self.flow.actors, (10, 1000), END_S)
         self.scripts = ScriptStore(str(folder / "scripts"))
-        self.erasing = Erasing(store, KeptTasks(store, self.records), tasks, memory, [0], self.scripts)
+        self.erasing = Erasing(store, KeptTasks(store, self.records), tasks, memory, [0], scripts=self.scripts)
         queries = Queries(store, self.records, 1)
         known, walks = Knowledge(self.graph), HitWalks(self.graph)
         memories = Memories(store, queries, self.vectors, HashingEmbedder(), known, walks, 1)

@@ -186,6 +186,8 @@ async def test_no_route_but_those_of_its_session_is_open_to_any_token(redis_url:
     open_to_tokens = {
         ("GET", "/v1/sessions/{session}/messages"),
         ("GET", "/v1/sessions/{session}/events"),
+        ("GET", "/v1/sessions/{session}/files"),
+        *((method, "/v1/sessions/{session}/files/{path:path}") for method in ("GET", "PUT", "DELETE")),
         ("GET", "/v1/tasks"),
         ("GET", "/v1/tasks/{task}"),
         ("GET", "/v1/tasks/{task}/transcript"),

@@ -37,9 +37,10 @@ class Tools:
         timeout_s: float = 30,
         alone: bool = False,
         context: ToolContext | None = None,
+        keeps_files: bool = False,
         **args: object,
     ) -> ToolOutcome:
-        invocation = ToolInvocation(tool, args, timeout_s, context or ToolContext())
+        invocation = ToolInvocation(tool, args, timeout_s, context or ToolContext(), keeps_files=keeps_files)
         async with asyncio.timeout(timeout_s + _OVERDUE_S):
             return await self.pool.run(invocation, on_progress, alone=alone)
 

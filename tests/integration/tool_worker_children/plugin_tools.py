@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from pentad.contracts.tools import Artifact
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.plugins.registry import tool
 
@@ -23,6 +24,17 @@ _entered = 0
 async def pid() -> int:
     """The process that runs this."""
     return os.getpid()
+
+
+@tool(effect="pure")
+def drawn(size: int) -> dict[str, object]:
+    """Bytes that are no text, in a dict."""
+    return {"drawing": Artifact(bytes([255]) * size, "drawing.png", "image/png"), "size": size}
+
+
+@tool(effect="pure")
+async def drawn_later(size: int) -> bytes:
+    return bytes([255]) * size
 
 
 @tool(effect="pure")

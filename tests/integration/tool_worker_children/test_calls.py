@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from pentad.contracts.tools import Artifact
 from pentad.services.tool_worker.domain import RESULT_LIMIT
 from pentad.shared.plugins.context import ToolContext
 from tests.integration.tool_worker_children.conftest import Tools, running
@@ -125,3 +126,23 @@ async def test_what_a_tool_says_is_logged_with_time_task_and_call(capfd: pytest.
         rf"{at} INFO printed: logged \[task-0-a call-0-1\]: begun",
     ):
         assert [line for line in lines if re.fullmatch(said, line)], (said, lines)
+
+
+@pytest.mark.parametrize("size", [0, 1, 3_000_000])
+async def test_files_come_from_the_child_whole(tools: Tools, size: int) -> None:
+    context = ToolContext(tool_call_id="call-0-x")
+    outcome = await tools.run("drawn", context=context, keeps_files=True, size=size)
+    assert outcome.text == (
+        f'{{"drawing":"[file artifacts/call-0-x/drawing.png: image/png, {size:,} bytes]","size":{size}}}'
+    )
+    assert outcome.made == (Artifact(bytes([255]) * size, "drawing.png", "image/png"),)
+    several = await asyncio.gather(
+        *(tools.run("drawn_later", context=context, keeps_files=True, size=n * 400_000 + 1) for n in range(4))
+    )
+    assert [len(each.made[0].data) for each in several] == [n * 400_000 + 1 for n in range(4)]
+
+
+async def test_a_call_whose_files_are_not_kept_says_so(tools: Tools) -> None:
+    outcome = await tools.run("drawn", size=5)
+    assert "which is not kept: set PENTAD_FILES" in outcome.text
+    assert outcome.made == ()

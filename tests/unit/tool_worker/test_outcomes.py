@@ -92,6 +92,6 @@ def test_a_call_is_named_by_what_can_be_read(data: bytes, name: CallName | None)
 @pytest.mark.parametrize("sign", ["x", "é", "日", "🌡"])
 def test_of_a_result_that_is_too_long_the_worker_gets_so_much_that_it_sees_that(sign: str) -> None:
     """Promise: what cannot be kept is not sent either, and the model is told that there was more."""
-    kind, sent = success("long", sign * (2 * RESULT_LIMIT))
+    kind, sent, _ = success("long", sign * (2 * RESULT_LIMIT), None)
     assert RESULT_LIMIT < len(sent.encode()) <= RESULT_LIMIT + 4
     assert bounded(ToolOutcome(kind, sent)).text.endswith(f"[cut: longer than {RESULT_LIMIT} bytes]")

@@ -5,7 +5,14 @@ from datetime import UTC, datetime
 import pytest
 
 from pentad.services.tool_worker.children.launch import Launch
-from pentad.services.tool_worker.children.tool_frames import Unpacker, context_frame, context_from, pack
+from pentad.services.tool_worker.children.tool_frames import (
+    PIECE,
+    Unpacker,
+    context_frame,
+    context_from,
+    pack,
+    pack_bytes,
+)
 from pentad.shared.child_processes import Backoff, ending
 from pentad.shared.plugins.context import ToolContext
 
@@ -18,6 +25,21 @@ def test_frames_arrive_whole_and_in_order_however_they_are_cut(size: int) -> Non
     unpacker = Unpacker()
     pieces = (stream[start : start + size] for start in range(0, len(stream), size))
     assert [frame for piece in pieces for frame in unpacker.feed(piece)] == _FRAMES
+
+
+@pytest.mark.parametrize("size", [1, 3, 4096, 10_000_000])
+def test_bytes_of_files_arrive_between_other_frames(size: int) -> None:
+    data = bytes(range(256)) * 3_000
+    stream = b"".join([pack(["ping", 1]), *pack_bytes(7, data), pack(["done", 7, "ok", "", [["a", "b", len(data)]]])])
+    stream = stream if size > 3 else stream[:2_000]
+    unpacker = Unpacker()
+    frames = [f for at in range(0, len(stream), size) for f in unpacker.feed(stream[at : at + size])]
+    assert frames[0] == ["ping", 1]
+    if size > 3:
+        assert all(len(frame[2]) <= PIECE for frame in frames[1:-1])
+        assert b"".join(frame[2] for frame in frames[1:-1]) == data
+        assert {tuple(frame[:2]) for frame in frames[1:-1]} == {("bytes", 7)}
+        assert frames[-1][0] == "done"
 
 
 def test_what_is_not_json_is_refused() -> None:
