@@ -17,6 +17,7 @@ from pentad.services.tool_worker.children.pool import ToolProcesses
 from pentad.services.tool_worker.given_tools import GivenTools
 from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.hooks import HOOKS_AT_ONCE, HookServer
+from pentad.services.tool_worker.servers.server_tools import ServerTools
 from pentad.services.tool_worker.sources import ToolSource, ToolSources
 from pentad.services.tool_worker.transcripts import Transcripts
 from pentad.shared.embedder.embedder import make_embedder
@@ -28,6 +29,7 @@ from pentad.shared.memory.walks import HitWalks
 from pentad.shared.models.tool_forms import what_servers_refuse
 from pentad.shared.plugins.definition import ToolDefinition, description_gaps
 from pentad.shared.presence.published import BEAT_S, GRAPHS, HOOKS, INSTRUCTIONS, TOOLS
+from pentad.shared.presence.server_reports import report_servers
 from pentad.shared.records.record_store import Records
 from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.service.process import cancel_and_wait
@@ -97,7 +99,9 @@ class ToolWorker(ConsumingService):
         self._web = _web_tools(settings)
         web = dict(self._web.definitions) if self._web is not None else {}
         asking = Builtins(memory_tools(reader) | beside | web, quick=False)
-        self._sources = ToolSources(Builtins(builtins_of(settings.time_zone)), asking, self._processes, *more)
+        self._servers = ServerTools(settings, self.store)
+        quick = Builtins(builtins_of(settings.time_zone))
+        self._sources = ToolSources(quick, asking, self._servers, self._processes, *more)
         self._handlers: list[ToolHandler] = []
         self._queues: set[str] = set()
         """Names of the queues that are served."""
@@ -126,8 +130,9 @@ class ToolWorker(ConsumingService):
 
     def _warn_about(self, specs: Sequence[ToolSpec]) -> None:
         """Warn once of each tool that models will find hard to use, or that model servers are known to refuse."""
+        theirs = self._servers.tools
         for spec in specs:
-            if self._warned_about.get(spec.name) == spec:
+            if self._warned_about.get(spec.name) == spec or theirs.get(spec.name) is spec:  # nobody here can mend those
                 continue
             for gap in description_gaps(spec):
                 log.warning("%s", gap)
@@ -168,6 +173,7 @@ class ToolWorker(ConsumingService):
         if self._alone:
             await guarded("publish tools", self._forget_others)
         self.background.run(self._keep_published())
+        self.background.run(report_servers(self.store, self.consumer_name, self._servers.reports))
         self._following = asyncio.create_task(self._follow_changes())
 
     async def stop(self) -> None:
@@ -176,7 +182,8 @@ class ToolWorker(ConsumingService):
         await super().stop()
 
     def alive(self) -> bool:
-        return super().alive() and (self._following is None or not self._following.done())
+        following = self._following is None or not self._following.done()
+        return super().alive() and following and self._servers.alive()
 
     async def _follow_changes(self) -> None:
         """A source has other tools than before: serve the queues that are new, and say what there is now."""

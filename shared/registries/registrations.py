@@ -1,4 +1,5 @@
-"""Models, instructions and graphs that are registered while the system runs: kept in Redis, which processes follow."""
+"""Models, instructions, graphs and MCP servers that are registered while the system runs: kept in Redis and followed by
+processes."""
 
 import asyncio
 import logging
@@ -13,11 +14,12 @@ from pentad.contracts.graphs import GraphSpec
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.models import ModelEntry
 from pentad.contracts.plain_json import read_json
+from pentad.contracts.tool_servers import ToolServer
 from pentad.shared.entry_file import complaints
 from pentad.shared.errors import OutageError
 from pentad.shared.immutable import immutable
 from pentad.shared.instructions.usable import check_usable
-from pentad.shared.keys import GRAPHS_REGISTRY, INSTRUCTIONS_REGISTRY, MODELS_REGISTRY, VERSION
+from pentad.shared.keys import GRAPHS_REGISTRY, INSTRUCTIONS_REGISTRY, MODELS_REGISTRY, SERVERS_REGISTRY, VERSION
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.telemetry import ThrottledLog
 
@@ -26,7 +28,7 @@ log = logging.getLogger(__name__)
 _EVERY_S = 1.0
 _say = ThrottledLog(log)
 
-T = TypeVar("T", ModelEntry, Instruction, GraphSpec)
+T = TypeVar("T", ModelEntry, Instruction, GraphSpec, ToolServer)
 
 
 @immutable
@@ -112,4 +114,5 @@ class Registrations(Generic[T]):
 
 REGISTERED_MODELS = Registrations(MODELS_REGISTRY, ModelEntry, "id", 65_536)
 REGISTERED_INSTRUCTIONS = Registrations(INSTRUCTIONS_REGISTRY, Instruction, "name", 1 << 19, check_usable)
+REGISTERED_SERVERS = Registrations(SERVERS_REGISTRY, ToolServer, "name", 1 << 17)
 REGISTERED_GRAPHS = Registrations(GRAPHS_REGISTRY, GraphSpec, "name", 1 << 19, check_usable)

@@ -26,6 +26,8 @@ from pentad.shared.keys import (
     MODELS_REGISTRY,
     PREFIX,
     REMEMBERS,
+    SERVER_REPORTS,
+    SERVERS_REGISTRY,
     TOOLS_REGISTRY,
     UNDOABLE,
 )
@@ -49,6 +51,8 @@ _OUTSIDE = {
     HOOKS_PUBLISHED: "hash",
     GRAPHS_REGISTRY: "hash",
     TOOLS_REGISTRY: "hash",
+    SERVERS_REGISTRY: "hash",
+    SERVER_REPORTS: "hash",
     MODELS_REGISTRY: "hash",
     MODEL_HEALTH: "hash",
     LOOP_HOLDS: "hash",
