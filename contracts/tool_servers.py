@@ -225,6 +225,8 @@ class ServerReport(Contract):
     """Time at which the server came into this condition."""
     error: str | None = None
     """Why it is not ready."""
+    said: str | None = None
+    """Words of its program on standard error, or a line of its that is no message; shown to operators alone."""
     tools: int = 0
     """Tools that are offered."""
     left_out: tuple[LeftOutTool, ...] = ()

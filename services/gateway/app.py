@@ -41,6 +41,8 @@ from pentad.services.gateway.operator.runnables import (
     graph_registry,
     instruction_registry,
 )
+from pentad.services.gateway.operator.server_routes import SecretRoutes, ToolServerRoutes
+from pentad.services.gateway.operator.tool_servers import ToolServerRegistry
 from pentad.services.gateway.tasks.approval_routes import ApprovalRoutes
 from pentad.services.gateway.tasks.approvals import Approvals
 from pentad.services.gateway.tasks.comparisons import Comparisons
@@ -75,6 +77,7 @@ from pentad.shared.models.configured_models import ConfiguredModels, configured_
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.presence.loop_holds import keep_telling_holds
 from pentad.shared.records.record_store import Records
+from pentad.shared.secrets.secret_store import SecretStore
 from pentad.shared.service.background import Background, wait_for_redis
 from pentad.shared.service.connections import ConnectionLimits
 from pentad.shared.service.http import HttpServer, health_routes, lazily
@@ -94,6 +97,7 @@ ROUTE_GROUPS: tuple[type, ...] = (
     *(MessageRoutes, SessionRoutes, TokenRoutes, TaskRoutes, ApprovalRoutes, ForkRoutes, ToolRoutes),
     *(MemoryRoutes, ForgettingRoutes, UpkeepRoutes, KnowledgeRoutes, ErasureRoutes),
     *(ModelRoutes, CompletionRoutes, InstructionRoutes, GraphRoutes, HookRoutes, RunRoutes),
+    *(ToolServerRoutes, SecretRoutes),
     *(DeadLetterRoutes, DocumentRoutes),
 )
 """All groups of routes but health and metrics, which every service has."""
@@ -195,6 +199,8 @@ class GatewayService:
             InstructionRoutes(instruction_registry(parts)),
             GraphRoutes(graph_registry(parts)),
             HookRoutes(store),
+            ToolServerRoutes(ToolServerRegistry(store, commands=settings.pentad_mcp_commands == "on")),
+            SecretRoutes(SecretStore.of(settings)),
             RunRoutes(self._book, turns, self._streams.closing, shards),
             DeadLetterRoutes(letters, Redrives(store, letters, queries, settings.session_ttl_s, shards)),
         )

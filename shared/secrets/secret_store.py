@@ -34,6 +34,10 @@ class SecretUnreadableError(OutageError):
     """A secret is there and cannot be read: no key opens it. The text says whose, never what."""
 
 
+class SecretNameTakenError(ValueError):
+    """A secret of a tenant cannot have the name of one of its users. The text says what to do."""
+
+
 @immutable
 class SecretOwner:
     """The owner of secrets: a user, or a whole tenant."""
@@ -91,7 +95,9 @@ class SecretStore:
     """Reads and writes secrets. Raises ``OutageError`` when the place does not answer."""
 
     def __init__(self, url: str, keys: SecretKeys | None = None) -> None:
+        """Raises ``SettingsError`` for a kind of store that is not known."""
         self._url, self._keys = url.rstrip("/"), keys
+        _check(self._url)
         self._opened: tuple[Any, str] | None = None
 
     @classmethod
@@ -147,7 +153,7 @@ class SecretStore:
     async def _try(self, work: Callable[[Any, str], T]) -> T:
         try:
             return await asyncio.to_thread(lambda: work(*self._place()))
-        except (OutageError, ValueError):
+        except (OutageError, SecretNameTakenError):
             raise
         except Exception as error:  # of whatever store it is; the text of some names the whole address
             raise OutageError(f"the store of PENTAD_SECRETS is unavailable: {type(error).__name__}") from None
@@ -161,6 +167,19 @@ class SecretStore:
 
     def __repr__(self) -> str:
         return "SecretStore()"
+
+
+def _check(url: str) -> None:
+    """A kind of store that nobody knows will not serve later either. Raises ``SettingsError``."""
+    kind, separator, _ = url.partition("://")
+    if not separator or kind == "file":
+        return
+    from fsspec import get_filesystem_class
+
+    try:
+        get_filesystem_class(kind)
+    except (ValueError, ImportError):
+        raise SettingsError(f"PENTAD_SECRETS names a store {kind[:32]}:// that cannot be used here") from None
 
 
 def _place(owner: SecretOwner, name: str) -> str:
@@ -192,7 +211,7 @@ def _keep(fs: Any, path: str, data: bytes) -> None:
         return
     folder = os.path.dirname(path)
     if os.path.isdir(path) or os.path.isfile(folder):
-        raise ValueError("the tenant has a user and a secret of this name: give the secret another name")
+        raise SecretNameTakenError("the tenant has a user and a secret of this name: give the secret another name")
     make_folder(folder)
     part = f"{path}.{token_bytes(6).hex()}.part"
     try:

@@ -114,6 +114,8 @@ class ServerConnection:
         self.condition: ServerCondition = "connecting"
         self.since = _now()
         self.error: str | None = None
+        self.said: str | None = None
+        """Last words of a server that is away."""
         self.protocol: str | None = None
         self.used_at = monotonic()
         """When the last call began or ended."""
@@ -384,7 +386,7 @@ class ServerConnection:
         self.listed, self.cut = tuple(found[:_MAX_LISTED]), cursor is not None or len(found) > _MAX_LISTED
 
     def _become_ready(self, client: Client) -> None:
-        self._client, self.error, self.protocol = client, None, client.protocol_version
+        self._client, self.error, self.said, self.protocol = client, None, None, client.protocol_version
         self._become("ready")
         self._was_ready = True
         self._ready.set()
@@ -404,9 +406,11 @@ class ServerConnection:
         about = self.without_secrets(link.about())
         parts = [part for part in (why, about) if part]
         self.error = plain("; ".join(dict.fromkeys(parts)) or "it has ended", _MAX_WHY)
+        self.said = plain(self.without_secrets(link.words()), _MAX_WHY) or None
         self._become("failing")
         self._end_attempt()
-        _say.warning(self._server.name, "the MCP server %r is not there: %s", self._server.name, self.error)
+        said = "" if self.said is None else f"; it said: {self.said}"
+        _say.warning(self._server.name, "the MCP server %r is not there: %s%s", self._server.name, self.error, said)
         self._changed()
 
     def _become(self, condition: ServerCondition) -> None:

@@ -66,6 +66,9 @@ class HttpLink:
     def about(self) -> str:
         return self._wire.trouble
 
+    def words(self) -> str:
+        return ""
+
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Any]:
         """Make ready for requests; none is sent yet, but of a server with SSE."""

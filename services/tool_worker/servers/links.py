@@ -25,7 +25,10 @@ class ServerLink(Protocol):
         """Whether the server is gone."""
 
     def about(self) -> str:
-        """Return what is known of the server beside errors: how it ended, what it said last. '' for nothing."""
+        """Return what is known of the server's end beside errors. '' for nothing."""
+
+    def words(self) -> str:
+        """Return the last words of the server that are no messages. '' for none."""
 
 
 LinkEnded = Callable[[], None]

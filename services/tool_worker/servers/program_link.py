@@ -65,11 +65,11 @@ class ProgramLink:
         parts = [self._broken]
         if self._process is not None and self._process.returncode is not None:
             parts.append(ending(self._process.returncode))
-        if self._said:
-            parts.append(f"it said: {' | '.join(self._said)}")
-        elif self._rubbish:
-            parts.append(f"it wrote what is no message: {self._rubbish}")
         return "; ".join(part for part in parts if part)
+
+    def words(self) -> str:
+        said = " | ".join(self._said)
+        return said or (f"no message: {self._rubbish}" if self._rubbish else "")
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Any]:

@@ -121,6 +121,7 @@ class ServedServer:
             condition="no_secret" if lister is None else lister.condition,
             since=self._since if lister is None else lister.since,
             error=self._trouble if lister is None else lister.error,
+            said=None if lister is None else lister.said,
             tools=len(offered.specs),
             left_out=offered.left_out,
             left_out_count=offered.left_out_count,

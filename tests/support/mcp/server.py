@@ -79,6 +79,12 @@ def make(folder: Path) -> MCPServer:
         return dict(os.environ)
 
     @server.tool()
+    def is_token(ctx: Context[Any], digest: str) -> str:
+        """Say the first letter of the caller's token if it has so many characters."""
+        token = ((ctx.headers or {}).get("authorization", "") or os.environ.get("TOKEN", "")).removeprefix("Bearer ")
+        return f"yes {token[0]}" if token and str(len(token)) == digest else "no"
+
+    @server.tool()
     def who(ctx: Context[Any]) -> str:
         """Say with which token the caller has come."""
         headers = ctx.headers
