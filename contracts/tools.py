@@ -57,6 +57,8 @@ class ToolSpec(BaseModel):
     """Tools whose calls in the same answer have to end before a call of this one is made."""
     missing_env: list[str] = Field(default_factory=list)
     """Variables that the tool reads and that are not set where its tool-worker runs."""
+    secrets: list[str] = Field(default_factory=list)
+    """Names of the secrets that the tool needs: it is offered to users who have all of them."""
 
     def approval_reason(self, mode: ApprovalMode) -> str:
         """Return why a person must allow a call of this tool; '' when nobody is asked."""

@@ -279,6 +279,18 @@ tool_calls = _counter(
     "Tool calls closed; outcome: ok, error, timeout, cancelled or unknown.",
     "calls",
 )
+mcp_ready = _gauge(
+    "pentad_mcp_ready",
+    ("server",),
+    "Whether the tools of an MCP server can be called: 1, or 0 while it is not there.",
+    "state",
+)
+mcp_losses = _counter(
+    "pentad_mcp_losses_total",
+    ("server",),
+    "Connections to an MCP server that were lost or not made.",
+    "connections",
+)
 
 # Embedding and archive.
 embed_batch = _histogram("pentad_embed_batch_texts", (), "Texts sent to the embedding model at once.", "texts", SIZES)

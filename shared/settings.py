@@ -2,6 +2,7 @@
 
 import os
 import re
+from base64 import b64decode
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -46,7 +47,10 @@ _FOR_EVERY_PROGRAM = frozenset(
     {"PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", *_CERTIFICATES, *_PROXIES, *(p.lower() for p in _PROXIES)}
 )
 """Variables that tools see in any case: none of them is a secret of ours."""
+_FOR_EVERY_SERVER = ("PATH", "HOME")
+"""Variables that programs see which serve tools; all others are named where the program is."""
 _KEY = re.compile(r"[!-9;-~]+")
+_SECRET_KEY_BYTES = 32
 _GATEWAY_SECRETS = ("pentad_admin_key", "pentad_metrics_key", "pentad_api_keys")
 """Settings of the gateway that no other service needs."""
 
@@ -127,6 +131,18 @@ class Settings(BaseModel):
     pentad_web_allow: tuple[str, ...] = ()
     """Hosts of your own network that `web_fetch` may read, as `HOST` or `HOST:PORT`, separated by commas. Without it,
     only addresses of the public internet are read."""
+    pentad_mcp: Path | None = None
+    """A file of MCP servers, `{"mcpServers": {...}}` as editors and assistants keep it; the tool-workers offer their
+    tools."""
+    pentad_mcp_commands: Literal["off", "on"] = "off"
+    """`on`: servers that are registered while the system runs may be programs, which the tool-workers start: whoever
+    has the admin key can run any program there. Those of `PENTAD_MCP` may in any case."""
+    pentad_secrets: str | None = None
+    """Where secrets of users and tenants are, which servers of tools need: a folder, or an fsspec URL, with
+    `TENANT/USER/NAME`, and `TENANT/NAME` for the whole tenant. The same for gateway, task-runners and tool-workers."""
+    pentad_secret_key: SecretStr | None = None
+    """Encrypts secrets that are kept there from now on: 32 bytes in base64, as `openssl rand -base64 32` makes them. Of
+    several, separated by commas, the first encrypts and all decrypt."""
     weather_base_url: str | None = None
     """Your own Open-Meteo server, for forecasts and the search for places; unset: the public ones."""
     tavily_api_key: SecretStr | None = None
@@ -340,6 +356,13 @@ class Settings(BaseModel):
         zone_of(name := value.removeprefix(":"))
         return name
 
+    @field_validator("pentad_secret_key")
+    @classmethod
+    def _secret_keys_parse(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            parse_secret_keys(value.get_secret_value())
+        return value
+
     @field_validator("redis_url")
     @classmethod
     def _redis_address(cls, value: str | None) -> str | None:
@@ -460,6 +483,20 @@ def parse_api_keys(text: str) -> dict[str, str]:
     return keys
 
 
+def parse_secret_keys(text: str) -> tuple[bytes, ...]:
+    """Read keys of 32 bytes in base64, separated by commas. Raises ``ValueError``, which does not repeat a key."""
+    keys = []
+    for number, part in enumerate(text.split(","), start=1):
+        try:
+            key = b64decode(part.strip().replace("-", "+").replace("_", "/"), validate=True)
+        except ValueError:
+            key = b""
+        if len(key) != _SECRET_KEY_BYTES:
+            raise ValueError(f"key {number} is not 32 bytes in base64: `openssl rand -base64 32` makes one")
+        keys.append(key)
+    return tuple(keys)
+
+
 def parse_key_hosts(text: str) -> tuple[tuple[str, str], ...]:
     """Read ``NAME=SERVER,...`` as pairs. Raises ``ValueError``, which does not repeat a value: it may be a key."""
     pairs = []
@@ -497,6 +534,16 @@ def load_settings(environment: Mapping[str, str] | None = None, **overrides: Any
 def model_key(variable: str, environment: Mapping[str, str] | None = None) -> str | None:
     """Return the key of a model, from the variable that its entry names; None when that is not set."""
     return (os.environ if environment is None else environment).get(variable, "").strip() or None
+
+
+def named_variable(name: str) -> str | None:
+    """Return the value of a variable that an operator's file names; None when it is not set."""
+    return os.environ.get(name)
+
+
+def server_environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a program that serves tools: where programs and its home are, and the named ones."""
+    return {name: os.environ[name] for name in _FOR_EVERY_SERVER if name in os.environ} | dict(variables)
 
 
 def check_tool_variable(name: str) -> None:

@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NoReturn
 
 from pentad.contracts.commands import MAX_CONTENT
@@ -44,6 +45,7 @@ _COMMANDS = {
     "graphs": ("pentad.cli.graphs", "run"),
     "hooks": ("pentad.cli.hooks", "run"),
     "files": ("pentad.cli.files", "run"),
+    "mcp": ("pentad.cli.mcp", "run"),
     "memory": ("pentad.cli.memory", "run"),
     "dlq": ("pentad.cli.dlq", "run"),
 }
@@ -139,6 +141,7 @@ def _add_clients(commands: Any) -> None:
     _json(_client(commands, "models", "List the models: which there are, and how each does."))
     _add_runnables(commands)
     _add_hooks(commands)
+    _add_mcp(commands)
     _json(_client(commands, "doctor", "Say what is reachable, and what to do about what is not."))
     _add_files(commands)
     _add_memory(commands)
@@ -203,6 +206,17 @@ def _add_hooks(commands: Any) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     remove = _client(actions, "remove", "Remove a hook that no worker has any more.", again=True)
     remove.add_argument("name", metavar="NAME", help="the hook: one of `pentad hooks`")
+
+
+def _add_mcp(commands: Any) -> None:
+    parser = _client(commands, "mcp", "List the MCP servers whose tools are offered, and how each does.")
+    _json(parser)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    text = "Check a file of MCP servers, and register its servers. Needs PENTAD_ADMIN_KEY where the gateway has one."
+    given = _client(actions, "import", text, again=True)
+    given.add_argument("file", metavar="FILE", type=Path, help="the file, as editors and assistants keep it")
+    remove = _client(actions, "remove", "Remove a registered MCP server.", again=True)
+    remove.add_argument("name", metavar="NAME", type=_name, help="the server: one of `pentad mcp`")
 
 
 def _add_tasks(commands: Any) -> None:

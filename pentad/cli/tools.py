@@ -7,6 +7,8 @@ from typing import Any
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
 from pentad.cli.render import ago, fitted, style_for, table
+from pentad.client.agent import Agent
+from pentad.errors import NotFound
 from pentad.shared.settings import Settings
 
 _HEADER = ("TOOL", "EFFECT", "QUEUE", "LIMIT", "WORKER", "ARGUMENTS", "WHAT IT DOES")
@@ -20,14 +22,24 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 async def _list(args: argparse.Namespace, settings: Settings) -> int:
     out, _ = streams()
     async with agent_for(args, settings) as agent:
-        found = await agent.inspection.tools()
+        found, away = await agent.inspection.tools(), await _servers_away(agent)
     if args.json:
         out.writelines(json.dumps(each, ensure_ascii=False) + "\n" for each in found)
     elif found:
         out.write(table(_HEADER, fitted(_HEADER, [_row(each) for each in found]), style_for(out, settings)) + "\n")
     else:
         out.write("no tools: no tool-worker has run\n")
+    if not args.json:
+        out.writelines(f"MCP server {each['name']} is {each['condition']}: {each['error']}\n" for each in away)
     return 0
+
+
+async def _servers_away(agent: Agent) -> list[dict[str, Any]]:
+    """Return the MCP servers that are not ready; none where the gateway does not tell."""
+    try:
+        return [each for each in await agent.inspection.servers() if each["condition"] != "ready"]
+    except NotFound:
+        return []
 
 
 def _row(tool: dict[str, Any]) -> tuple[str, ...]:

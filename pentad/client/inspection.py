@@ -307,6 +307,13 @@ class Inspection:
         """The approval policies in their order, each with where it comes from (``source``). Needs the admin key."""
         return [item async for item in self._operator.pages("/v1/approval-policies", None)]
 
+    async def servers(self) -> list[dict[str, Any]]:
+        """The MCP servers whose tools are offered: how each does (``condition``, ``error``), and tools left out.
+
+        With the admin key also what their programs said (``said``).
+        """
+        return [item async for item in self._operator.pages("/v1/tools/servers", None)]
+
     async def dead_letters(self, limit: int | None = PAGE_LIMIT) -> list[dict[str, Any]]:
         """List the dead letters of all tenants, the newest first, without the bodies. Needs the admin key."""
         return [item async for item in self._operator.pages("/v1/dead-letters", limit)]
@@ -442,6 +449,35 @@ class Management:
     async def remove_hook(self, name: str) -> None:
         """Remove a hook that no worker has any more. Raises ``NotFound``, and ``Conflict`` while a worker has it."""
         await self._operator.call("DELETE", path_of("hooks", name))
+
+    async def register_server(self, name: str, **fields: Any) -> dict[str, Any]:
+        """Register an MCP server, or replace the registered one with this name; says how it stands now.
+
+        ``fields``: those of an entry of ``mcpServers``, as ``url="https://h/mcp", headers={"Authorization": "Bearer
+        {{secret:TOKEN}}"}``. Raises ``Refused`` for a wrong value, without the admin key, or for a program where these
+        may not be registered, ``Conflict`` when the name is taken by the file.
+        """
+        shown: dict[str, Any] = await self._operator.call("POST", "/v1/tools/servers", body={**fields, "name": name})
+        return shown
+
+    async def delete_server(self, name: str) -> None:
+        """Remove a registered MCP server. Raises ``NotFound``, ``Conflict``, and ``Refused`` without the admin key."""
+        await self._operator.call("DELETE", path_of("tools", "servers", name))
+
+    async def set_secret(
+        self, name: str, value: str, *, user_id: str | None = None, tenant_id: str | None = None
+    ) -> None:
+        """Keep a secret of a user, or without one of the whole tenant. Nobody can read it back.
+
+        Raises ``Refused`` for a wrong value or without the admin key, ``Conflict`` where there is no place for secrets.
+        """
+        given = {"name": name, "value": value, "user_id": user_id, "tenant_id": tenant_id}
+        body = {field: text for field, text in given.items() if text is not None}
+        await self._operator.call("POST", "/v1/secrets", body=body)
+
+    async def delete_secret(self, name: str, *, user_id: str | None = None, tenant_id: str | None = None) -> None:
+        """Remove a secret. Raises ``NotFound``, and otherwise as `set_secret`."""
+        await self._operator.call("DELETE", path_of("secrets", name), user_id=user_id, tenant_id=tenant_id)
 
     async def pause_task(self, task_id: str) -> None:
         """Ask a task to pause; ``task_status: waiting``, reason ``paused``, follows within a second.

@@ -44,6 +44,8 @@ from pentad.services.gateway.operator.runnables import (
     graph_registry,
     instruction_registry,
 )
+from pentad.services.gateway.operator.server_routes import SecretRoutes, ToolServerRoutes
+from pentad.services.gateway.operator.tool_servers import ToolServerRegistry
 from pentad.services.gateway.tasks.approval_routes import ApprovalRoutes
 from pentad.services.gateway.tasks.approvals import Approvals
 from pentad.services.gateway.tasks.comparisons import Comparisons
@@ -80,6 +82,7 @@ from pentad.shared.policies.policy_list import configured_policies
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.presence.loop_holds import keep_telling_holds
 from pentad.shared.records.record_store import Records
+from pentad.shared.secrets.secret_store import SecretStore
 from pentad.shared.service.background import Background, wait_for_redis
 from pentad.shared.service.connections import ConnectionLimits
 from pentad.shared.service.http import HttpServer, health_routes, lazily
@@ -100,6 +103,7 @@ ROUTE_GROUPS: tuple[type, ...] = (
     *(MessageRoutes, SessionRoutes, FileRoutes, TokenRoutes, TaskRoutes, ApprovalRoutes, ForkRoutes, ToolRoutes),
     *(MemoryRoutes, ForgettingRoutes, UpkeepRoutes, KnowledgeRoutes, ErasureRoutes),
     *(ModelRoutes, CompletionRoutes, InstructionRoutes, GraphRoutes, HookRoutes, PolicyRoutes, RunRoutes),
+    *(ToolServerRoutes, SecretRoutes),
     *(DeadLetterRoutes, DocumentRoutes),
 )
 """All groups of routes but health and metrics, which every service has."""
@@ -204,6 +208,8 @@ class GatewayService:
             GraphRoutes(graph_registry(parts)),
             HookRoutes(store),
             PolicyRoutes(self._policies),
+            ToolServerRoutes(ToolServerRegistry(store, commands=settings.pentad_mcp_commands == "on")),
+            SecretRoutes(SecretStore.of(settings)),
             RunRoutes(self._book, turns, self._streams.closing, shards),
             DeadLetterRoutes(letters, Redrives(store, letters, queries, settings.session_ttl_s, shards)),
         )

@@ -28,6 +28,7 @@ from pentad.shared.models.model_makers import described
 from pentad.shared.policies.policy_list import configured_policies
 from pentad.shared.presence.announcements import ModelInUse, announce_model
 from pentad.shared.presence.instruction_book import InstructionBook
+from pentad.shared.secrets.user_secrets import secrets_of
 from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.service.process import cancel_and_wait, settle
 from pentad.shared.service.process_models import ProcessModels
@@ -54,7 +55,7 @@ class TaskRunner(ConsumingService):
         self._models = ProcessModels(settings, self.store, self.name, self.consumer_name)
         pool = self._models.pool
         self.about = f"model: {described(pool.default.name, pool.default.place)}"
-        tools = ToolCatalog(self.store)
+        tools = ToolCatalog(self.store, secrets_of(settings))
         self._hook_catalog = HookCatalog(self.store)
         self._hooks = HookCalls(self.store, self._hook_catalog)
         self._book = InstructionBook(self.store, configured_instructions(settings))

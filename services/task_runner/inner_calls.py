@@ -14,7 +14,7 @@ from pentad.services.task_runner.instructions import TaskInstructions
 from pentad.services.task_runner.policies import PolicyBook
 from pentad.services.task_runner.step import Step, Steps
 from pentad.services.task_runner.step_hooks import HookTrace, StepHookRunner
-from pentad.services.task_runner.toolboxes import PromptFacts, Toolboxes
+from pentad.services.task_runner.toolboxes import PromptFacts, Toolboxes, ToolUser
 from pentad.services.task_runner.work import graph_work
 from pentad.shared.actors.mail import SuspendedCall
 from pentad.shared.models.ports import ToolCallDraft
@@ -41,7 +41,8 @@ class InnerCalls:
         if instruction is None:
             return _all_refused(wanted, f"there is no instruction {step.task.instruction!r} any more")
         facts = PromptFacts(bool(step.task.reads_results), bool(step.task.graph), False, step.task.found_tools)
-        toolbox = await self._toolboxes.of(instruction, {}, facts)
+        whose = ToolUser(step.keys.tenant, need.command.user_id)
+        toolbox = await self._toolboxes.of(instruction, {}, facts, whose)
         own = {*RESERVED_NAMES, need.command.tool}
         tools = {name: spec for name, spec in toolbox.specs.items() if name not in own}
         verdict = self._policies.verdicts_for(step.task, instruction.name) or no_verdict

@@ -64,7 +64,7 @@ from pentad.services.task_runner.step_writer import StepWriter
 from pentad.services.task_runner.text_calls import read_text_answer, split_deltas
 from pentad.services.task_runner.tool_calls import report_unserved_calls
 from pentad.services.task_runner.tool_catalog import ToolCatalog
-from pentad.services.task_runner.toolboxes import PromptFacts, Toolboxes
+from pentad.services.task_runner.toolboxes import PromptFacts, Toolboxes, ToolUser
 from pentad.services.task_runner.work import Work, graph_work
 from pentad.shared import metrics
 from pentad.shared.actors.compaction import asks_for_summary
@@ -379,7 +379,8 @@ class ModelSteps:
         shown = PromptFacts(
             writer.reads_results, bool(step.task.graph), step.transcript.has_shortened, step.task.found_tools
         )
-        toolbox = await self._toolboxes.of(chosen.instruction, agents, shown)
+        whose = ToolUser(step.keys.tenant, writer.turn.speaker or None)
+        toolbox = await self._toolboxes.of(chosen.instruction, agents, shown, whose)
         most, today = self._steps.settings.pentad_calls_per_step, self._today(step)
         given = [step.task.variables, *step.arrived.metadata]
         variables = bounded_variables(chosen.variables, given) if chosen.variables else {}

@@ -28,9 +28,18 @@ class PromptFacts(NamedTuple):
     """Names of tools that the model has found, where not all are shown."""
 
 
-_Key = tuple[tuple[str, ...] | None, OutputMode, PromptFacts, tuple[tuple[str, str, str], ...], int | None]
+class ToolUser(NamedTuple):
+    """The one for whom tools are called: a user of a tenant, or nobody that is known."""
+
+    tenant: str
+    user: str | None
+
+
+_Agents = tuple[tuple[str, str, str], ...]
+_Key = tuple[tuple[str, ...] | None, OutputMode, PromptFacts, _Agents, frozenset[str], int | None]
 """All that decides which tools are offered: the names that the instruction allows (None: all), its output, the facts,
-the agents that it may call, and the tokens that schemas may cost (None: they are not too many)."""
+the agents that it may call, the tools that are kept from the user, and the tokens that schemas may cost (None: they are
+not too many)."""
 
 
 class Toolboxes:
@@ -42,17 +51,24 @@ class Toolboxes:
         """Published tools of which the toolboxes below were made."""
         self._made: dict[_Key, Toolbox] = {}
 
-    async def of(self, instruction: Instruction, agents: Mapping[str, Runnable], shown: PromptFacts) -> Toolbox:
-        """Return the tools of an instruction. ``agents``: those that it may call, by the names of their tools."""
+    async def of(
+        self, instruction: Instruction, agents: Mapping[str, Runnable], shown: PromptFacts, whose: ToolUser
+    ) -> Toolbox:
+        """Return the tools of an instruction. ``agents``: those that it may call, by the names of their tools.
+
+        ``whose``: the one for whom they are called.
+        """
         specs = await self._tools.specs()
+        kept = await self._tools.kept_from(whose.tenant, whose.user)
         if specs is not self._made_of or len(self._made) > _MOST_KEPT:
             self._made_of, self._made = specs, {}
         names = None if instruction.tools is None else tuple(instruction.tools)
         described = tuple([(name, agent.name, agent.description) for name, agent in agents.items()])
-        key: _Key = (names, instruction.output, shown._replace(found=""), described, None)
+        key: _Key = (names, instruction.output, shown._replace(found=""), described, kept, None)
         toolbox = self._made.get(key)
         if toolbox is None:
-            given = offered(instruction, specs, shown.reads_results, shown.in_graph, shown.opens_messages)
+            there = {name: spec for name, spec in specs.items() if name not in kept} if kept else specs
+            given = offered(instruction, there, shown.reads_results, shown.in_graph, shown.opens_messages)
             given |= {name: agent_spec(agent) for name, agent in agents.items()}
             toolbox = self._made[key] = Toolbox(given)
         most = self._most_tokens(instruction)
@@ -61,7 +77,7 @@ class Toolboxes:
         counter = self._models.counter(instruction.model)
         if counter.count((), toolbox.json) <= most:
             return toolbox
-        key = (names, instruction.output, shown, described, most)
+        key = (names, instruction.output, shown, described, kept, most)
         short = self._made.get(key)
         if short is None:
             given = dict(toolbox.specs)

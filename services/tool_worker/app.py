@@ -18,6 +18,7 @@ from pentad.services.tool_worker.children.pool import ToolProcesses
 from pentad.services.tool_worker.given_tools import GivenTools
 from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.hooks import HOOKS_AT_ONCE, HookServer
+from pentad.services.tool_worker.servers.server_tools import ServerTools
 from pentad.services.tool_worker.session_files import SessionFiles
 from pentad.services.tool_worker.sources import ToolSource, ToolSources
 from pentad.services.tool_worker.transcripts import Transcripts
@@ -30,6 +31,7 @@ from pentad.shared.memory.walks import HitWalks
 from pentad.shared.models.tool_forms import what_servers_refuse
 from pentad.shared.plugins.definition import ToolDefinition, description_gaps
 from pentad.shared.presence.published import BEAT_S, GRAPHS, HOOKS, INSTRUCTIONS, TOOLS
+from pentad.shared.presence.server_reports import report_servers
 from pentad.shared.records.record_store import Records
 from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.service.process import cancel_and_wait
@@ -113,7 +115,8 @@ class ToolWorker(ConsumingService):
         web = dict(self._web.definitions) if self._web is not None else {}
         asking = Builtins(memory_tools(reader) | beside | files | web, quick=False)
         code = _code_tools(settings, self.store)
-        ours = [Builtins(builtins_of(settings.time_zone)), asking, *code]
+        self._servers = ServerTools(settings, self.store)
+        ours = [Builtins(builtins_of(settings.time_zone)), asking, *code, self._servers]
         self._sources = ToolSources(*ours, self._processes, *more)
         self._handlers: list[ToolHandler] = []
         self._queues: set[str] = set()
@@ -143,8 +146,9 @@ class ToolWorker(ConsumingService):
 
     def _warn_about(self, specs: Sequence[ToolSpec]) -> None:
         """Warn once of each tool that models will find hard to use, or that model servers are known to refuse."""
+        theirs = self._servers.tools
         for spec in specs:
-            if self._warned_about.get(spec.name) == spec:
+            if self._warned_about.get(spec.name) == spec or theirs.get(spec.name) is spec:  # nobody here can mend those
                 continue
             for gap in description_gaps(spec):
                 log.warning("%s", gap)
@@ -185,6 +189,7 @@ class ToolWorker(ConsumingService):
         if self._alone:
             await guarded("publish tools", self._forget_others)
         self.background.run(self._keep_published())
+        self.background.run(report_servers(self.store, self.consumer_name, self._servers.reports))
         self._following = asyncio.create_task(self._follow_changes())
 
     async def stop(self) -> None:
@@ -193,7 +198,8 @@ class ToolWorker(ConsumingService):
         await super().stop()
 
     def alive(self) -> bool:
-        return super().alive() and (self._following is None or not self._following.done())
+        following = self._following is None or not self._following.done()
+        return super().alive() and following and self._servers.alive()
 
     async def _follow_changes(self) -> None:
         """A source has other tools than before: serve the queues that are new, and say what there is now."""

@@ -1,4 +1,4 @@
-"""Models, instructions, graphs and approval policies that are registered while the system runs.
+"""Models, instructions, graphs, approval policies and MCP servers that are registered while the system runs.
 
 They are kept in Redis, which processes follow.
 """
@@ -17,11 +17,19 @@ from pentad.contracts.graphs import GraphSpec
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.models import ModelEntry
 from pentad.contracts.plain_json import read_json
+from pentad.contracts.tool_servers import ToolServer
 from pentad.shared.entry_file import complaints
 from pentad.shared.errors import OutageError
 from pentad.shared.immutable import immutable
 from pentad.shared.instructions.usable import check_usable
-from pentad.shared.keys import GRAPHS_REGISTRY, INSTRUCTIONS_REGISTRY, MODELS_REGISTRY, POLICIES_REGISTRY, VERSION
+from pentad.shared.keys import (
+    GRAPHS_REGISTRY,
+    INSTRUCTIONS_REGISTRY,
+    MODELS_REGISTRY,
+    POLICIES_REGISTRY,
+    SERVERS_REGISTRY,
+    VERSION,
+)
 from pentad.shared.policies.policy_list import check_patterns
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.telemetry import ThrottledLog
@@ -31,7 +39,7 @@ log = logging.getLogger(__name__)
 _EVERY_S = 1.0
 _say = ThrottledLog(log)
 
-T = TypeVar("T", ModelEntry, Instruction, GraphSpec, ApprovalRule)
+T = TypeVar("T", ModelEntry, Instruction, GraphSpec, ApprovalRule, ToolServer)
 
 
 @immutable
@@ -117,5 +125,6 @@ class Registrations(Generic[T]):
 
 REGISTERED_MODELS = Registrations(MODELS_REGISTRY, ModelEntry, "id", 65_536)
 REGISTERED_INSTRUCTIONS = Registrations(INSTRUCTIONS_REGISTRY, Instruction, "name", 1 << 19, check_usable)
+REGISTERED_SERVERS = Registrations(SERVERS_REGISTRY, ToolServer, "name", 1 << 17)
 REGISTERED_GRAPHS = Registrations(GRAPHS_REGISTRY, GraphSpec, "name", 1 << 19, check_usable)
 REGISTERED_POLICIES = Registrations(POLICIES_REGISTRY, ApprovalRule, "name", MAX_RULE, check_patterns)

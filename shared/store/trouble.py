@@ -27,6 +27,8 @@ from pentad.shared.keys import (
     POLICIES_REGISTRY,
     PREFIX,
     REMEMBERS,
+    SERVER_REPORTS,
+    SERVERS_REGISTRY,
     TOOLS_REGISTRY,
     UNDOABLE,
 )
@@ -51,6 +53,8 @@ _OUTSIDE = {
     GRAPHS_REGISTRY: "hash",
     POLICIES_REGISTRY: "hash",
     TOOLS_REGISTRY: "hash",
+    SERVERS_REGISTRY: "hash",
+    SERVER_REPORTS: "hash",
     MODELS_REGISTRY: "hash",
     MODEL_HEALTH: "hash",
     LOOP_HOLDS: "hash",

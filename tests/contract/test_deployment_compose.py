@@ -29,6 +29,7 @@ MANDATORY = {"PENTAD_API_KEYS", "PENTAD_ADMIN_KEY", "PENTAD_METRICS_KEY", "NEO4J
 MANDATORY |= {"REDIS_PASSWORD", "REDIS_TOOLS_PASSWORD"}
 NOT_BY_ENV_FILE = {
     "PENTAD_MODELS": "a file to be mounted",
+    "PENTAD_MCP": "a file to be mounted",
     "PENTAD_INSTRUCTIONS": "a file to be mounted",
     "PENTAD_POLICIES": "a file to be mounted",
     "PENTAD_EVAL_CASES": "a folder to be mounted",

@@ -1,5 +1,7 @@
 """The environment's variables are those promised to operators, with their defaults."""
 
+from base64 import b64encode
+
 import pytest
 
 from pentad.shared.command_settings import unknown_variables
@@ -33,6 +35,10 @@ PROMISED: dict[str, str | None] = {
     "PENTAD_TOOL_ENV": "()",
     "PENTAD_WEB": "off",
     "PENTAD_WEB_ALLOW": "()",
+    "PENTAD_MCP": None,
+    "PENTAD_MCP_COMMANDS": "off",
+    "PENTAD_SECRETS": None,
+    "PENTAD_SECRET_KEY": None,
     "WEATHER_BASE_URL": None,
     "TAVILY_API_KEY": None,
     "TAVILY_BASE_URL": None,
@@ -113,6 +119,8 @@ WRONG = {
     "PENTAD_WEB_ALLOW": "http://hunter2/",
     "PENTAD_CODE": "hunter2",
     "PENTAD_SANDBOX": "hunter2",
+    "PENTAD_MCP_COMMANDS": "hunter2",
+    "PENTAD_SECRET_KEY": "hunter2",
     "WEATHER_BASE_URL": "hunter2",
     "TAVILY_BASE_URL": "ftp://hunter2",
     "PENTAD_SHARDS": "0",
@@ -157,6 +165,11 @@ def test_nothing_set_is_the_defaults_and_an_empty_value_is_not_set() -> None:
 
 @pytest.mark.parametrize("name", sorted(SECRETS))
 def test_a_secret_is_not_shown(name: str) -> None:
+    if name == "PENTAD_SECRET_KEY":
+        value = b64encode(b"hunter2-hunter2-hunter2-hunter2-").decode()
+        settings = load_settings({name: value})
+        assert value not in f"{settings!r} {settings} {settings.model_dump()}"
+        return
     settings = load_settings({name: "hunter2:default"})
     assert "hunter2" not in f"{settings!r} {settings} {settings.model_dump()}"
 

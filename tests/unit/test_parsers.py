@@ -74,8 +74,9 @@ from pentad.shared.recall.terms import terms_of, words_digest
 from pentad.shared.segments.anchors import anchor_of
 from pentad.shared.segments.segment import MAX_SEGMENT_CHARS, spans_of
 from pentad.shared.service.uvicorn_server import HEAD_LIMIT
-from pentad.shared.settings import parse_api_keys, parse_key_hosts
+from pentad.shared.settings import parse_api_keys, parse_key_hosts, parse_secret_keys
 from pentad.shared.text_protocol.answer import MalformedAnswer, TextSplitter, read_answer
+from pentad.shared.tool_servers.jsonc import read_jsonc
 from tests.support.slowness import slowness
 
 BOUND_S = 0.1
@@ -161,7 +162,8 @@ READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
     "times and actors": (lambda text: _each((milliseconds, actor_parts), text), HEAD),
     "the address of a server": (lambda text: _each((read_http_url, check_redis_url), f"http://h/{text}"), BODY_LIMIT),
     "the user of a server": (lambda text: _each((read_http_url, check_redis_url), f"redis://{text}@h"), HEAD),
-    "keys of an operator": (lambda text: _each((parse_api_keys, parse_key_hosts), text), HEAD),
+    "keys of an operator": (lambda text: _each((parse_api_keys, parse_key_hosts, parse_secret_keys), text), HEAD),
+    "a file of MCP servers": (lambda text: _each((read_jsonc,), text), HEAD),
     "the description of a tool": (parse_docstring, HEAD),
     "a file of variables": (lambda text: _filed(text, ".env", read_env_file), HEAD),
     "a file of models": (lambda text: _filed(text, ".json", read_model_file), HEAD),

@@ -12,6 +12,7 @@ from pentad.cli.doctor.findings import (
     listing,
     of_readiness,
     of_redis,
+    server_findings,
     shown,
     split,
     tools_findings,
@@ -97,6 +98,8 @@ class Doctor:
                 yield finding
             await rest.call("GET", "/v1/tasks", limit=1)
             for finding in tools_findings(await _listed(rest, "/v1/tools")):
+                yield finding
+            for finding in server_findings(await _listed(rest, "/v1/tools/servers")):
                 yield finding
             self._health = _health_of(await _listed(rest, "/v1/models"))
             for finding in await remembered_findings(rest):

@@ -19,6 +19,7 @@ _LONG_WAIT_S = 1.0
 """Seconds after which a call should have been taken by a tool-worker with a free place."""
 _SHOWN_CALLS = 3
 """Calls, and workers, that one line names."""
+_OF_SERVER = "see `pentad mcp` with the admin key, and docs/mcp.md; its tools cannot be called meanwhile"
 _NAMED = 10
 """Tools that one line names."""
 
@@ -277,6 +278,21 @@ def tools_findings(tools: Sequence[Mapping[str, Any]] | None) -> Iterator[Findin
         yield Finding("tools", "warn", f"no living tool-worker has {names}", do)
     else:
         yield Finding("tools", "ok", f"tool-workers of the last minute have all {len(tools)} tools")
+
+
+def server_findings(servers: Sequence[Mapping[str, Any]] | None) -> Iterator[Finding]:
+    """Whether the MCP servers are there, as ``GET /v1/tools/servers`` says; None: it does not."""
+    for server in servers or ():
+        name, condition = str(server["name"]), server["condition"]
+        if condition == "ready":
+            left = f", {server['left_out_count']} left out: `pentad mcp` says why" if server["left_out_count"] else ""
+            yield Finding("mcp", "ok", f"{name} is ready with {plural(int(server['tools']), 'tool')}{left}")
+        else:
+            level: Level = "warn" if condition in ("failing", "refused") else "note"
+            words = str(condition).replace("_", " ")
+            yield Finding(
+                "mcp", level, f"{name} is {words}: {server['error'] or 'it has not answered yet'}", _OF_SERVER
+            )
 
 
 def listing(seen: Diagnosis) -> list[dict[str, Any]]:

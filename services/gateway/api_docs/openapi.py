@@ -27,6 +27,7 @@ from pentad.contracts.paths import TaskPath
 from pentad.contracts.records import StepPrompt, Task, TaskStep, UnreadableTask
 from pentad.contracts.runs import InstructionRun, ToolRun
 from pentad.contracts.tokens import AccessToken, TokenRequest
+from pentad.contracts.tool_servers import ServerReport
 from pentad.contracts.tools import ToolSpec
 from pentad.services.gateway.edge.operations import described_open, paths_of
 from pentad.services.gateway.edge.schemas import ANY_OBJECT, REFS, TEXT, Json, gives, object_of, ref
@@ -56,7 +57,7 @@ def _schemas() -> Json:
     memory = RecalledMemories, OpenedAnchor, MemoryStats, MemoryRebuild, KeptEpisode
     known = KnownNode, KnownEdge, Neighbourhood
     tokens = TokenRequest, AccessToken, PendingApproval, ApprovalDecision, ApprovalRule
-    runnables = Instruction, GraphSpec, ToolSpec, HookSpec
+    runnables = Instruction, GraphSpec, ToolSpec, HookSpec, ServerReport
     models = (*tasks, *memory, *known, *tokens, *runnables, InboundMessage, ModelCompletion, ModelEntry)
     wanted = [(model, "serialization") for model in models]
     _, definitions = models_json_schema(wanted, ref_template=REFS)  # type: ignore[arg-type]

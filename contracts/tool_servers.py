@@ -1,0 +1,239 @@
+"""MCP servers whose tools tool-workers offer, as operators name them, and how each does."""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+from urllib.parse import SplitResult, urlsplit
+
+from pydantic import ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic_core import to_json
+
+from pentad.contracts.envelope import Contract
+
+ServerSource = Literal["file", "registered"]
+"""Where a server is named: in the file of ``PENTAD_MCP``, or registered while the system runs."""
+ServerTransport = Literal["stdio", "http", "sse"]
+"""How a server is spoken to: a program's standard input and output, streamable HTTP, or the older HTTP with SSE."""
+ServerCondition = Literal["ready", "connecting", "failing", "no_secret", "refused"]
+"""Condition of a server in one tool-worker, from the best to the worst: ``connecting`` for the first time,
+``no_secret``: nobody has the secrets that it needs, ``failing``: tried again and again, ``refused``: this worker may
+not use it."""
+
+MAX_SERVER_BYTES = 65_536
+"""Bytes that the entry of one server may have as JSON."""
+MAX_SERVER_TIMEOUT_S = 3600.0
+"""Seconds that a call of a server's tool may have at most."""
+MAX_LEFT_OUT = 20
+"""Tools that a server has and that are not offered, of which a report names the reason."""
+_PRINTABLE = re.compile(r"[^\x00-\x1f\x7f]*")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
+_OWN_HEADERS = frozenset(
+    {"accept", "connection", "content-encoding", "content-length", "content-type", "host", "transfer-encoding"}
+)
+"""Headers that the protocol itself sets."""
+_OWN_HEADER_PREFIX = "mcp-"
+SECRET_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+_SECRET = re.compile(r"\{\{\s{0,8}secret:(" + SECRET_NAME + r")\s{0,8}\}\}")
+_SECRET_BEGUN = re.compile(r"\{\{\s{0,8}secret\b")
+
+_Text = Annotated[str, StringConstraints(max_length=8_192)]
+_Value = Annotated[str, StringConstraints(max_length=32_768)]
+_ToolNames = Annotated[
+    tuple[Annotated[str, StringConstraints(min_length=1, max_length=256)], ...], Field(max_length=1000)
+]
+
+
+class ToolServer(Contract):
+    """One MCP server. Unknown fields are refused: they may be misspelled, or meant for a newer version."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    """Name of the server; its tools are named after it."""
+    command: Annotated[str, StringConstraints(min_length=1, max_length=4_096)] | None = None
+    """Program that is started, and spoken to on its standard input and output."""
+    args: Annotated[tuple[_Text, ...], Field(max_length=256)] = ()
+    env: Annotated[Mapping[str, _Value], Field(max_length=256)] = Field(default_factory=dict)
+    """Variables of the program beside ``PATH`` and ``HOME``; values may hold ``{{secret:NAME}}``."""
+    cwd: Annotated[str, StringConstraints(min_length=1, max_length=4_096)] | None = None
+    """Folder in which the program starts."""
+    url: Annotated[str, StringConstraints(max_length=4_096)] | None = None
+    """Address of a server that runs elsewhere."""
+    sse: bool = False
+    """Whether the server at ``url`` speaks the older HTTP with SSE."""
+    headers: Annotated[Mapping[str, _Value], Field(max_length=64)] = Field(default_factory=dict)
+    """Headers of each request; values may hold ``{{secret:NAME}}``."""
+    timeout: Annotated[float, Field(gt=0, le=MAX_SERVER_TIMEOUT_S)] | None = None
+    """Seconds that a call may take; None: as long as of any tool that does not say."""
+    only: _ToolNames | None = None
+    """Tools that are offered; None: all."""
+    without: _ToolNames = ()
+    """Tools that are not offered."""
+    list_as: Annotated[str, StringConstraints(min_length=1, max_length=300)] | None = None
+    """Owner of the secrets that read the list of tools: ``TENANT`` or ``TENANT/USER``; None: the first with all."""
+
+    @field_validator("name", "command", "cwd")
+    @classmethod
+    def _is_one_line(cls, value: str | None) -> str | None:
+        if value is not None and (_PRINTABLE.fullmatch(value) is None or not value.strip()):
+            raise ValueError("must be a line of text, without control characters")
+        return value
+
+    @field_validator("args")
+    @classmethod
+    def _have_no_nul(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for number, each in enumerate(value, start=1):
+            if "\0" in each:
+                raise ValueError(f"argument {number} has a character NUL, which no program can be given")
+        return value
+
+    @field_validator("env")
+    @classmethod
+    def _are_variables(cls, value: Mapping[str, str]) -> Mapping[str, str]:
+        for name, text in value.items():
+            if _VARIABLE.fullmatch(name) is None:
+                raise ValueError(f"{name[:64]!r} is not the name of a variable: it has letters, digits and _")
+            if "\0" in text:
+                raise ValueError(f"the value of {name} has a character NUL, which no program can be given")
+        return value
+
+    @field_validator("headers")
+    @classmethod
+    def _are_headers(cls, value: Mapping[str, str]) -> Mapping[str, str]:
+        for name, text in value.items():
+            if _HEADER.fullmatch(name) is None:
+                raise ValueError(f"{name[:64]!r} is not the name of a header")
+            if name.lower() in _OWN_HEADERS or name.lower().startswith(_OWN_HEADER_PREFIX):
+                raise ValueError(f"the header {name} is the protocol's own: leave it out")
+            if _PRINTABLE.fullmatch(text) is None or not text.isascii():
+                raise ValueError(f"the value of {name} must be a line of ASCII")
+        return value
+
+    @field_validator("url")
+    @classmethod
+    def _is_an_address(cls, value: str | None) -> str | None:
+        if value is not None:
+            _split(value)
+        return value
+
+    @model_validator(mode="after")
+    def _is_one_kind(self) -> Self:
+        if (self.command is None) == (self.url is None):
+            raise ValueError("it needs either a command, for a program, or a url, for a server that runs elsewhere")
+        strange = [
+            name
+            for name, given in (
+                *((n, self.url is not None and bool(getattr(self, n))) for n in ("args", "env", "cwd")),
+                *((n, self.command is not None and bool(getattr(self, n))) for n in ("headers", "sse")),
+            )
+            if given
+        ]
+        if strange:
+            other = "a server with a command" if self.url is not None else "a server with a url"
+            raise ValueError(f"{strange[0]} belongs to {other}")
+        return self
+
+    @model_validator(mode="after")
+    def _secrets_stand_where_they_may(self) -> Self:
+        texts = [
+            ("command", self.command),
+            ("url", self.url),
+            ("cwd", self.cwd),
+            *(("args", each) for each in self.args),
+        ]
+        for field, text in texts:
+            if text is not None and _SECRET_BEGUN.search(text):
+                raise ValueError(f"{field}: a secret would be seen there: put it into env or headers")
+        for field, values in (("env", self.env), ("headers", self.headers)):
+            for name, text in values.items():
+                if len(_SECRET_BEGUN.findall(text)) != len(_SECRET.findall(text)):
+                    raise ValueError(
+                        f"{field}.{name}: write a secret as {{{{secret:NAME}}}}, NAME of A-Z a-z 0-9 . _ -"
+                    )
+        return self
+
+    @model_validator(mode="after")
+    def _is_not_too_large(self) -> Self:
+        if len(to_json(self.__dict__)) > MAX_SERVER_BYTES:
+            raise ValueError(f"it has more than {MAX_SERVER_BYTES} bytes")
+        return self
+
+    def __repr_args__(self) -> list[tuple[str | None, object]]:
+        """Show nothing that may be secret."""
+        return [("name", self.name), ("place", self.place)]
+
+    @property
+    def transport(self) -> ServerTransport:
+        """How the server is spoken to."""
+        if self.command is not None:
+            return "stdio"
+        return "sse" if self.sse else "http"
+
+    @property
+    def place(self) -> str:
+        """The program's name, or scheme and host of the address: the rest may hold secrets."""
+        if self.url is not None:
+            parts = _split(self.url)
+            return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+        return str(self.command).replace("\\", "/").rpartition("/")[2]
+
+    @property
+    def secrets(self) -> list[str]:
+        """Names of the secrets that a connection needs, sorted."""
+        return sorted(
+            {name for values in (self.env, self.headers) for text in values.values() for name in _SECRET.findall(text)}
+        )
+
+    def with_secrets(self, values: Mapping[str, str]) -> Self:
+        """Return a copy in which the secrets are filled in. Raises ``KeyError`` for one that is missing."""
+
+        def filled(given: Mapping[str, str]) -> dict[str, str]:
+            return {name: _SECRET.sub(lambda found: values[found[1]], text) for name, text in given.items()}
+
+        return self.model_copy(update={"env": filled(self.env), "headers": filled(self.headers)})
+
+
+def _split(url: str) -> SplitResult:
+    """Split an address. The ``ValueError`` for an invalid one does not repeat it: it may hold a secret."""
+    try:
+        parts = urlsplit(url)
+        wrong = not parts.hostname or parts.port == 0 or bool(parts.fragment) or not url.isascii() or " " in url
+    except ValueError:
+        wrong, parts = True, urlsplit("")
+    if wrong or parts.scheme not in ("http", "https"):
+        raise ValueError("must be an address like https://HOST/PATH, of http or https")
+    return parts
+
+
+class LeftOutTool(Contract):
+    """A tool that a server has and that is not offered."""
+
+    tool: str
+    why: str
+
+
+class ServerReport(Contract):
+    """How a server does in one tool-worker. Nothing in it is secret."""
+
+    name: str
+    source: ServerSource
+    transport: ServerTransport
+    place: str
+    condition: ServerCondition
+    since: str
+    """Time at which the server came into this condition."""
+    error: str | None = None
+    """Why it is not ready."""
+    said: str | None = None
+    """Words of its program on standard error, or a line of its that is no message; shown to operators alone."""
+    tools: int = 0
+    """Tools that are offered."""
+    left_out: tuple[LeftOutTool, ...] = ()
+    """Tools that are not offered, the first of them."""
+    left_out_count: int = 0
+    secrets: tuple[str, ...] = ()
+    """Names of the secrets that each user needs."""
+    protocol: str | None = None
+    """Version of the protocol that it speaks."""
+    connections: int = 0
