@@ -122,7 +122,7 @@ def _command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
 def _add_services(commands: Any) -> None:
     up = _command(commands, "up", "Run everything; only the gateway listens.")
     add_serve_options(up)
-    taken_up = "plug-ins, instructions and models again when their files change; calls under way finish as they began"
+    taken_up = "plug-ins and the files of settings again when they change; calls under way finish as they began"
     up.add_argument("--reload", action="store_true", help=f"take up {taken_up}")
     serve = _command(commands, "serve", "Run one service; needs REDIS_URL.")
     serve.add_argument("service", choices=SERVICES, metavar="SERVICE", help=", ".join(SERVICES))

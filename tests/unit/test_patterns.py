@@ -11,7 +11,7 @@ import pytest
 from pentad.contracts import ids
 from pentad.contracts.commands import MAX_CONTENT
 from pentad.services.router.domain.control_words import MAX_CONTROL_CHARS
-from pentad.services.task_runner import prompt
+from pentad.services.task_runner import prompt, spoken_decisions
 from pentad.services.tool_worker.children import tool_output
 from pentad.shared import command_settings
 from pentad.shared.digests import wording
@@ -29,6 +29,7 @@ LIMITS: Mapping[str, int] = {
     "pentad.contracts.instructions._PLACEHOLDER": 65_536,
     "pentad.services.router.domain.control_words": MAX_CONTROL_CHARS,
     "pentad.services.task_runner.prompt._NOT_IN_NAMES": prompt._NAME_LENGTH,
+    "pentad.services.task_runner.spoken_decisions": spoken_decisions._MOST_CHARACTERS,
     "pentad.services.tool_worker.children.tool_output": tool_output._MAX_LINE,
     "pentad.shared.command_settings": command_settings._MAX_FILE_BYTES,
     "pentad/cli/gateway.py": 128,

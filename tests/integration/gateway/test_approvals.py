@@ -211,7 +211,7 @@ async def test_only_the_approvers_of_a_call_decide_by_their_token_or_where_it_is
             assert (refused.status_code, refused.json()["code"]) == (403, ErrorCode.NOT_ALLOWED)
             assert "an API key is not among them: send the token of one" in refused.json()["detail"]
         for user in ("bob", "key", None):
-            asked = {"may": ["approve"]} | ({} if user is None else {"user_id": user})
+            asked: dict[str, Any] = {"may": ["approve"]} | ({} if user is None else {"user_id": user})
             async with rest(service, await token_for(service, **asked)) as http:
                 for url in (URL, of_key):
                     refused = await http.post(url, json={"approved": False})

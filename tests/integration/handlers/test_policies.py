@@ -260,6 +260,7 @@ async def test_only_the_approvers_of_a_rule_may_decide(
 @pytest.mark.parametrize(("user", "runs"), [("ann", True), ("bob", False), (None, False), ("key", False)])
 async def test_a_yes_of_an_approver_alone_decides(store: Store, tmp_path: Path, user: str | None, runs: bool) -> None:
     flow = await flow_with(store, tmp_path, [{"then": "ask", "approvers": ["ann", "key"]}], TO_ADA)
-    await flow.say("yes", **({} if user is None else {"user_id": user}))
+    who: dict[str, Any] = {} if user is None else {"user_id": user}
+    await flow.say("yes", **who)
     await flow.drive()
     assert ran == (["ada"] if runs else [])

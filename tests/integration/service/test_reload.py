@@ -52,9 +52,11 @@ async def test_a_running_system_takes_up_what_changes_and_keeps_what_it_has_when
     write(tmp_path, "3")
     (tmp_path / "shop_tools.py").write_text(PLUGIN + GREETER)
     environment = {"PENTAD_PLUGINS": "shop_tools", "PENTAD_INSTRUCTIONS": "shop.toml", "PENTAD_MODELS": "models.json"}
+    environment["PENTAD_POLICIES"] = "rules.json"
+    (tmp_path / "rules.json").write_text('{"policies": []}')
     with Up(tmp_path, environment, (str(PENTAD), "up", "--port", "0", "--reload")) as system:
         url = await system.ready()
-        assert "reload: 4 files are watched\n" in system.out
+        assert "reload: 5 files are watched\n" in system.out
         async with pentad.connect(url) as agent:
 
             async def stock() -> str:
@@ -86,6 +88,16 @@ async def test_a_running_system_takes_up_what_changes_and_keeps_what_it_has_when
             await wait_until("the models are", lambda: has(models, "m14"))
             await wait_until("those of the archiver's process are", lambda: has(models_of_archiver, "m14"))
             assert "greeter" not in await instructions()
+
+            rule = {"name": "closed", "tool": "*", "then": "deny", "reason": "the shop is closed"}
+            (tmp_path / "rules.json").write_text(json.dumps({"policies": [rule]}))
+
+            async def closed() -> bool:
+                return "the shop is closed" in await stock()
+
+            await wait_until("the approval policies are taken up", closed)
+            (tmp_path / "rules.json").write_text('{"policies": [ ]}')
+            await wait_until("they are gone again", taken_up)
 
             (tmp_path / "shelf.py").write_text("PIECES = = 5\n")
             (tmp_path / "shop.toml").write_text("[[instructions]]\n")

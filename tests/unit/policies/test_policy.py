@@ -170,7 +170,7 @@ def test_a_deny_that_fits_always_wins_wherever_it_stands(rules: list[ApprovalRul
     found = Policy(ordered).rule_for(CALL, {"to": to})
     fitting = [each for each in ordered if Policy([each]).rule_for(CALL, {"to": to})]
     denying = [each for each in fitting if each.then == "deny"]
-    assert found == (denying or fitting or [None])[0]
+    assert found == next(iter([*denying, *fitting]), None)
 
 
 def test_rules_are_asked_by_order_then_those_of_the_file_then_by_name() -> None:
