@@ -9,6 +9,8 @@ from pentad.contracts.approvals import ApprovalRule
 from pentad.contracts.graphs import GraphSpec
 from pentad.contracts.ids import milliseconds
 from pentad.contracts.instructions import DIRECT_CALL, Instruction
+from pentad.contracts.tools import ToolOutcome
+from pentad.services.gateway.domain.approval import AskedDecision
 from pentad.services.gateway.edge.problems import ProblemError
 from pentad.services.gateway.tasks.approvals import Decider
 from pentad.shared.keys import timers
@@ -34,7 +36,7 @@ from tests.integration.handlers.test_approvals import (
     waiting,
 )
 from tests.integration.handlers.test_direct_calls import call_of, nobody
-from tests.integration.handlers.test_kept_calls import given
+from tests.integration.handlers.test_kept_calls import BOOKED, booking, given, needs
 from tests.integration.handlers.test_own_tools import told
 
 FREE = {"send_mail": define(send_mail)}
@@ -177,6 +179,37 @@ async def test_a_tool_that_asks_itself_is_held_to_a_deny_with_edited_arguments(s
     await decide(flow, edited(to="eve"))
     await flow.drive()
     assert (await flow.status(), ran) == ("completed", [])
+
+
+@pytest.mark.parametrize(
+    ("asks", "says"),
+    [
+        (needs(), edited(seats=2)),
+        (needs(), no("not today")),
+        (ToolOutcome("interrupted", "its process was lost"), edited(outcome="try again")),
+    ],
+)
+async def test_a_call_that_has_stopped_on_its_way_does_not_go_on_once_it_is_denied(
+    store: Store, tmp_path: Path, asks: Any, says: AskedDecision
+) -> None:
+    flow, source = await booking(store, tmp_path, asks, BOOKED, on_unknown="ask")
+    flow.policies.use_file(rules({"tool": "book", "then": "deny", "reason": "no more"}))
+    await decide(flow, says)
+    await flow.drive()
+    assert (await flow.status(), len(source.runs)) == ("completed", 1)
+    assert (await result(flow))["content"] == "error: this call is not allowed here: no more"
+    task = await flow.task()
+    assert await store.call("HLEN", task.calls) == 0
+    assert not [name for name in await store.call("HKEYS", task.big) if name.startswith(b"asks:")]
+
+
+async def test_what_has_become_of_a_call_can_be_said_although_it_is_denied_now(store: Store, tmp_path: Path) -> None:
+    lost = ToolOutcome("interrupted", "its process was lost")
+    flow, source = await booking(store, tmp_path, lost, BOOKED, on_unknown="ask")
+    flow.policies.use_file(rules({"tool": "book", "then": "deny"}))
+    await decide(flow, edited(outcome="done", result="seat 12"))
+    await flow.drive()
+    assert (len(source.runs), (await result(flow))["content"]) == (1, "seat 12")
 
 
 async def test_a_call_outside_a_conversation_is_held_to_the_rules(store: Store, tmp_path: Path) -> None:
