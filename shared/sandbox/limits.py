@@ -13,11 +13,11 @@ class ScriptLimits:
     """Seconds from its start to its end."""
     cpu_s: int = 10
     """Seconds of a processor."""
-    memory_bytes: int = 512 * MIB
+    memory_bytes: int = 256 * MIB
     """Bytes of memory beyond what the interpreter has when a script begins."""
-    file_bytes: int = 8 * MIB
+    file_bytes: int = 4 * MIB
     """Bytes of one file."""
-    creations: int = 64
+    creations: int = 48
     """How often a script may make a folder, or open a file with the right to make it: so it has at most this many
     files, and this many times `file_bytes` of disk."""
     open_files: int = 64
@@ -32,6 +32,8 @@ class ScriptLimits:
     """Bytes of the files that a script leaves, which are handed on; larger ones are named alone."""
 
 
+SCRIPTS_AT_ONCE = 4
+"""Scripts that run at once in one tool-worker: together they need no more memory and disk than its pod has."""
 MAX_CODE_BYTES = 128 * KIB
 """Bytes of a script's code."""
 MAX_ARGS_BYTES = 256 * KIB

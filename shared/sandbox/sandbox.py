@@ -2,31 +2,17 @@
 
 import asyncio
 import json
-import os
-import signal
-import socket
-import subprocess
 import sys
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from tempfile import NamedTemporaryFile, TemporaryFile
-from typing import IO, Any
+from tempfile import NamedTemporaryFile
+from typing import Any
 
-from pentad.shared.clipping import plain
-from pentad.shared.sandbox.limits import MAX_ARGS_BYTES, MAX_CODE_BYTES, ScriptLimits
-from pentad.shared.sandbox.namespaces import ENVIRONMENT, Namespaces
+from pentad.shared.sandbox.interpreter import Interpreter
+from pentad.shared.sandbox.limits import MAX_ARGS_BYTES, MAX_CODE_BYTES, SCRIPTS_AT_ONCE, ScriptLimits
 from pentad.shared.sandbox.script_run import SandboxError, ScriptEnd, ScriptLostError, ScriptRun
 from pentad.shared.sandbox.workspace import left_files, make_home, make_workspace, remove
 
-_ROOT = Path(__file__).parents[3]
-"""The folder in which the package lies."""
-_BEGIN = (
-    "import sys; sys.path.insert(0, {root!r}); from pentad.shared.sandbox.zygote import main; del sys.path[0]; "
-    "main({control})"
-)
 _PROBE_S = 20.0
-_MAX_WORDS = 500
 _PROBE = """
 import os, socket
 def refused(attempt, *args):
@@ -66,6 +52,9 @@ class Confining:
         return ", ".join(parts)
 
 
+_NOT_PROVED = Confining(0, namespaces=False)
+
+
 class Sandbox:
     """Runs scripts, a few at once. The interpreter that they are forked from is started when the first one comes.
 
@@ -79,19 +68,16 @@ class Sandbox:
         limits: ScriptLimits | None = None,
         *,
         confined: bool = True,
-        at_once: int = 4,
+        at_once: int = SCRIPTS_AT_ONCE,
         landlock_at_most: int | None = None,
         bubblewrap: str | None = None,
     ) -> None:
         self._limits, self._confined, self._at_once = limits or ScriptLimits(), confined, at_once
         self._landlock_at_most, self._bubblewrap = landlock_at_most, bubblewrap
-        self._confining = Confining(0, namespaces=False)
+        self._confining = _NOT_PROVED
         self._slots = asyncio.Semaphore(at_once)
         self._home: str | None = None
-        self._zygote: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
-        self._said: IO[bytes] | None = None
-        """The file to which the zygote writes why it cannot start."""
+        self._interpreter: Interpreter | None = None
 
     @property
     def is_confined(self) -> bool:
@@ -106,7 +92,7 @@ class Sandbox:
     @property
     def interpreter(self) -> int | None:
         """The process from which scripts are forked; None before the first."""
-        return None if self._zygote is None else self._zygote.pid
+        return None if self._interpreter is None else self._interpreter.pid
 
     async def prove(self) -> Confining:
         """Find out how scripts can be confined here, by running one. Raises ``SandboxError`` where they cannot be."""
@@ -128,7 +114,7 @@ class Sandbox:
 
     async def _tried(self, confining: Confining) -> str | None:
         """Return why scripts are not confined so; None if they are."""
-        await self._stop_zygote()
+        await asyncio.to_thread(self._end_interpreter)
         self._confining = confining
         self._slots = asyncio.Semaphore(self._at_once if confining.landlock else 1)  # else they see each other's files
         try:
@@ -164,94 +150,47 @@ class Sandbox:
     async def _run(self, job: bytes, folder: str) -> ScriptEnd:
         run = ScriptRun(self._limits)
         try:
-            run.hand_over(job, lambda ends: self._ask(folder, ends))
-            end = await run.ended()
-        except ScriptLostError as error:
-            raise ScriptLostError(f"{error}{self._last_words()}") from None
+            end = await self._followed(run, job, folder)
         finally:
             run.close()
         limits = self._limits
         files = await asyncio.to_thread(left_files, folder, limits.creations, limits.kept_bytes)
         return replace(end, files=files)
 
-    def _ask(self, folder: str, ends: list[int]) -> None:
-        """Ask the zygote for a script; when it has died since the last, another."""
+    async def _followed(self, run: ScriptRun, job: bytes, folder: str) -> ScriptEnd:
+        """Begin a script and wait for its end. An interpreter that has died is replaced when the next one comes."""
+        if self._confined and self._confining == _NOT_PROVED:
+            raise SandboxError("it is not known yet how scripts can be confined here: await prove() first")
         asked = {
             "folder": folder,
             "limits": asdict(self._limits),
             "confined": self._confined,
             "landlock": self._confining.landlock,
         }
-        data = json.dumps(asked).encode()
-        try:
-            socket.send_fds(self._started(), [data], ends)
-        except OSError:
-            self._forget_zygote()
-            try:
-                socket.send_fds(self._started(), [data], ends)
-            except OSError as error:
-                raise ScriptLostError(f"the interpreter that scripts are forked from has ended: {error}") from None
-
-    def _last_words(self) -> str:
-        """Return what the zygote has written before it ended, for a person."""
-        if self._said is None:
-            return ""
-        self._said.seek(0)
-        said = plain(self._said.read(_MAX_WORDS).decode(errors="replace"), _MAX_WORDS)
-        return f": {said}" if said else ""
-
-    def _started(self) -> socket.socket:
-        """Return the line to the zygote, which is started when there is none or it has died."""
-        if self._control is not None and self._zygote is not None and self._zygote.poll() is None:
-            return self._control
-        self._forget_zygote()
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        executable = os.path.realpath(sys.executable)
-        begin = _BEGIN.format(root=str(_ROOT), control=theirs.fileno())
-        command = [executable, "-I", "-S", "-B", "-X", "utf8", "-c", begin]
-        if self._confining.namespaces and self._bubblewrap is not None:
+        request = json.dumps(asked).encode()
+        if self._interpreter is None:
             assert self._home is not None
-            command = Namespaces(self._bubblewrap, _ROOT, self._home).around(command)
-        self._said = TemporaryFile()  # noqa: SIM115
+            around = self._bubblewrap if self._confining.namespaces else None
+            self._interpreter = Interpreter(self._home, around)
+        interpreter = self._interpreter
         try:
-            self._zygote = subprocess.Popen(
-                command,
-                env=ENVIRONMENT,
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=self._said,
-                pass_fds=(theirs.fileno(),),
-                process_group=0,
-            )
-        except OSError as error:
-            ours.close()
-            raise SandboxError(f"the interpreter that scripts are forked from cannot be started: {error}") from error
-        finally:
-            theirs.close()
-        self._control = ours
-        return ours
+            run.hand_over(job, lambda ends: interpreter.ask(request, ends))
+            return await run.ended()
+        except ScriptLostError as error:
+            if self._interpreter is not interpreter:  # another script has been lost with it, and said so
+                raise
+            said = interpreter.last_words()
+            self._end_interpreter()
+            raise ScriptLostError(f"{error}: {said}" if said else str(error)) from None
 
-    def _forget_zygote(self) -> None:
-        """Cut the line to the zygote: it ends, and its scripts with it."""
-        if self._control is not None:
-            self._control.close()
-            self._control = None
-        if self._zygote is not None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._zygote.pid, signal.SIGKILL)
-            self._zygote.wait()
-            self._zygote = None
-        if self._said is not None:
-            self._said.close()
-            self._said = None
-
-    async def _stop_zygote(self) -> None:
-        await asyncio.to_thread(self._forget_zygote)
+    def _end_interpreter(self) -> None:
+        interpreter, self._interpreter = self._interpreter, None
+        if interpreter is not None:
+            interpreter.end()
 
     async def aclose(self) -> None:
         """End what runs, and remove every folder."""
-        await self._stop_zygote()
+        await asyncio.to_thread(self._end_interpreter)
         if self._home is not None:
             await asyncio.to_thread(remove, self._home)
             self._home = None

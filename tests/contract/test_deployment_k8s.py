@@ -9,6 +9,7 @@ import kubernetes_validate
 import pytest
 
 from pentad.contracts.streams import SERVICES
+from pentad.shared.sandbox.limits import SCRIPTS_AT_ONCE, ScriptLimits
 from tests.support.documents.manifest_checks import CHECKS, is_pinned, quantity
 from tests.support.documents.manifests import KUSTOMIZATION_FIELDS, ROOT, Document, of_kind, pod_spec, read_base, title
 
@@ -159,6 +160,14 @@ def test_streams_of_the_registry_may_be_watched() -> None:
 )
 def test_an_image_is_pinned_by_its_version(image: str, pinned: bool) -> None:
     assert is_pinned(image) is pinned
+
+
+def test_scripts_that_run_at_once_fit_in_the_memory_and_the_temporary_folder_of_their_pod() -> None:
+    spec, limits = pod_spec(_find(DOCUMENTS, "Deployment", "tool-worker")), ScriptLimits()
+    (folder,) = (volume["emptyDir"]["sizeLimit"] for volume in spec["volumes"] if volume["name"] == "tmp")
+    assert quantity(folder) > SCRIPTS_AT_ONCE * limits.creations * limits.file_bytes
+    memory = quantity(spec["containers"][0]["resources"]["limits"]["memory"])
+    assert memory > SCRIPTS_AT_ONCE * limits.memory_bytes + quantity("512Mi"), "the worker's own"
 
 
 def test_quantities_compare_as_numbers() -> None:

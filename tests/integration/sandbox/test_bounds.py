@@ -222,6 +222,15 @@ async def test_without_landlock_and_bubblewrap_it_says_what_is_missing() -> None
         await sandbox.aclose()
 
 
+async def test_no_script_runs_before_it_is_known_that_it_is_confined() -> None:
+    sandbox = Sandbox()
+    try:
+        with pytest.raises(SandboxError, match="prove"):
+            await sandbox.run("result = 1")
+    finally:
+        await sandbox.aclose()
+
+
 async def test_a_bubblewrap_that_does_not_work_is_left_out(tmp_path: Path) -> None:
     broken = tmp_path / "bwrap"
     broken.write_text("#!/bin/sh\necho No permissions to create new namespace >&2\nexit 1\n")

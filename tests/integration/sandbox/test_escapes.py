@@ -373,7 +373,8 @@ result = [kind for kind in kinds if raised(getattr(resource, kind))]
 
 
 def test_one_script_leaves_nothing_for_the_next(box: ScriptBox) -> None:
-    first = results_of(box, "import json\njson.evil = 1\nopen('left', 'w').write('x')\nresult = os.getcwd()")
+    leave = "import json\njson.evil = 1\nopen('left', 'w').write('x')\nos.mkdir('closed', 0)\n"
+    first = results_of(box, leave + "result = os.getcwd()")
     second = results_of(box, "import json\nresult = [hasattr(json, 'evil'), os.listdir('.'), os.getcwd()]")
     assert second[:2] == [False, []]
     assert second[2] != first
