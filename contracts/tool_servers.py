@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field, StringConstraints, field_validator, mode
 from pydantic_core import to_json
 
 from pentad.contracts.envelope import Contract
+from pentad.contracts.ids import is_external_id, is_identifier
 
 ServerSource = Literal["file", "registered"]
 """Where a server is named: in the file of ``PENTAD_MCP``, or registered while the system runs."""
@@ -73,6 +74,15 @@ class ToolServer(Contract):
     list_as: Annotated[str, StringConstraints(min_length=1, max_length=300)] | None = None
     """Owner of the secrets that read the list of tools: ``TENANT`` or ``TENANT/USER``; None: the first with all."""
 
+    @field_validator("list_as")
+    @classmethod
+    def _is_an_owner(cls, value: str | None) -> str | None:
+        if value is not None:
+            tenant, slash, user = value.partition("/")
+            if not is_identifier(tenant) or (slash and not is_external_id(user)):
+                raise ValueError("must be TENANT or TENANT/USER")
+        return value
+
     @field_validator("name", "command", "cwd")
     @classmethod
     def _is_one_line(cls, value: str | None) -> str | None:
@@ -94,7 +104,7 @@ class ToolServer(Contract):
         for name, text in value.items():
             if _VARIABLE.fullmatch(name) is None:
                 raise ValueError(f"{name[:64]!r} is not the name of a variable: it has letters, digits and _")
-            if "\0" in text:
+            if not _is_variable_text(text):
                 raise ValueError(f"the value of {name} has a character NUL, which no program can be given")
         return value
 
@@ -106,7 +116,7 @@ class ToolServer(Contract):
                 raise ValueError(f"{name[:64]!r} is not the name of a header")
             if name.lower() in _OWN_HEADERS or name.lower().startswith(_OWN_HEADER_PREFIX):
                 raise ValueError(f"the header {name} is the protocol's own: leave it out")
-            if _PRINTABLE.fullmatch(text) is None or not text.isascii():
+            if not _is_header_text(text):
                 raise ValueError(f"the value of {name} must be a line of ASCII")
         return value
 
@@ -185,6 +195,15 @@ class ToolServer(Contract):
             {name for values in (self.env, self.headers) for text in values.values() for name in _SECRET.findall(text)}
         )
 
+    def misfit(self, values: Mapping[str, str]) -> str | None:
+        """Return the name of a secret that cannot stand where it is meant to; None when all can."""
+        for texts, fits in ((self.env, _is_variable_text), (self.headers, _is_header_text)):
+            names: set[str] = {name for text in texts.values() for name in _SECRET.findall(text)}
+            for name in sorted(names):
+                if not fits(values[name]):
+                    return name
+        return None
+
     def with_secrets(self, values: Mapping[str, str]) -> Self:
         """Return a copy in which the secrets are filled in. Raises ``KeyError`` for one that is missing."""
 
@@ -192,6 +211,14 @@ class ToolServer(Contract):
             return {name: _SECRET.sub(lambda found: values[found[1]], text) for name, text in given.items()}
 
         return self.model_copy(update={"env": filled(self.env), "headers": filled(self.headers)})
+
+
+def _is_variable_text(text: str) -> bool:
+    return "\0" not in text
+
+
+def _is_header_text(text: str) -> bool:
+    return _PRINTABLE.fullmatch(text) is not None and text.isascii()
 
 
 def _split(url: str) -> SplitResult:

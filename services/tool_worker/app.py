@@ -189,6 +189,7 @@ class ToolWorker(ConsumingService):
         if self._alone:
             await guarded("publish tools", self._forget_others)
         self.background.run(self._keep_published())
+        self.background.run(self._servers.follow())
         self.background.run(report_servers(self.store, self.consumer_name, self._servers.reports))
         self._following = asyncio.create_task(self._follow_changes())
 

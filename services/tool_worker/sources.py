@@ -88,14 +88,24 @@ class ToolSources:
         self._replaced: set[str] = set()
 
     async def start(self, changed: Callable[[], None]) -> None:
-        """Start all. Raises ``PluginError``. ``changed``: called whenever one has other tools after the start."""
+        """Start all, or none. Raises ``PluginError``.
+
+        ``changed``: called whenever one has other tools after the start.
+        """
 
         def noted() -> None:
             self._warn_of_replaced()
             changed()
 
-        for source in self._sources:
-            await source.start(noted)
+        started = list[ToolSource]()
+        try:
+            for source in self._sources:
+                started.append(source)
+                await source.start(noted)
+        except BaseException:
+            for source in started:
+                await source.stop(0)
+            raise
         self._warn_of_replaced()
 
     async def stop(self, grace_s: float) -> None:

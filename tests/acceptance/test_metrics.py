@@ -23,12 +23,14 @@ from pentad.contracts.streams import (
     TASK_WAKE,
     TOOL_CALLS,
 )
+from pentad.contracts.tool_servers import ToolServer
 from pentad.shared import metrics
 from pentad.shared.instructions.builtin import MEMORY_ARCHIVER, MEMORY_RETRIEVER
 from pentad.shared.keys import MEMORY_COUNTS, TaskKeys
 from pentad.shared.memory.memory_counts import VECTORS
 from pentad.shared.metrics import METRICS, Metric
 from tests.support.clients.line import Line
+from tests.support.mcp.entries import file_entry, raw
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.replies import MODEL, Reply, cut, fail, say
 from tests.support.ports import free_port
@@ -107,6 +109,13 @@ class System:
             stage: str | None = json.load(answer)["stage"]
         return stage
 
+    async def register(self, server: ToolServer) -> None:
+        """Register an MCP server."""
+        body = json.dumps(file_entry(server) | {"name": server.name}).encode()
+        headers = {"Authorization": f"Bearer {self.up.admin_key}", "Content-Type": "application/json"}
+        request = urllib.request.Request(f"{self.url}/v1/tools/servers", body, headers, method="POST")
+        await asyncio.to_thread(lambda: urllib.request.urlopen(request, timeout=PATIENCE_S).close())
+
     async def until(self, what: str, ask: Callable[[Page], bool], seconds: float = PATIENCE_S) -> None:
         """Wait until a page says so."""
 
@@ -153,6 +162,7 @@ async def system(folder: Path, held: asyncio.Event) -> AsyncIterator[System]:
         "PENTAD_MAX_ATTEMPTS": "2",
         "PENTAD_GRACE_S": str(GRACE_S),
         "PENTAD_EVAL_CASES": str(folder / "cases"),
+        "PENTAD_MCP_COMMANDS": "on",
     }
     async with ScriptedModel(script(held), port=port) as model:
         with Up(folder, environment) as up:
@@ -182,6 +192,7 @@ async def test_every_metric_moves_by_what_happened(tmp_path: Path) -> None:
         exact(page)
         await appended(running, page)
         await hooks(running)
+        await servers(running)
         await retrieves(running)
         await corrects(running)
         await erases(running)
@@ -429,6 +440,16 @@ def exact(page: Page) -> None:
         "two of its calls failed, not enough to leave it alone"
     )
     assert page.of(metrics.model_tokens, direction="input") > page.of(metrics.model_tokens, direction="output") > 0
+
+
+async def servers(running: System) -> None:
+    """An MCP server is there, and another one ends whenever it is started."""
+    await running.register(raw("there", "old"))
+    await running.register(raw("gone", "exits"))
+    await running.until("a server that is ready", lambda page: page.of(metrics.mcp_ready, server="there") == 1)
+    await running.until("one that is not", lambda page: page.of(metrics.mcp_losses, server="gone") > 1)
+    page = await running.page()
+    assert (page.of(metrics.mcp_ready, server="gone"), page.of(metrics.mcp_losses, server="there")) == (0, 0)
 
 
 async def appended(running: System, page: Page) -> None:

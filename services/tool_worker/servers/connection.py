@@ -69,7 +69,7 @@ _WAIT_S = 15.0
 """Seconds after its loss for which calls wait for a connection: it may be back in a moment."""
 _ATTEMPT_S = 5.0
 """Seconds that a call waits for the next attempt to connect to a server that is away for longer."""
-_MAX_PAGES, _MAX_LISTED, _MAX_LISTED_BYTES = 40, 2_000, 8 << 20
+_MAX_PAGES, _MAX_LISTED, _MAX_LISTED_BYTES = 40, 1_000, 8 << 20
 """Pages, tools, and bytes of schemas that are read of one list."""
 _MAX_WHY = 500
 """Characters of an error that are kept."""
@@ -282,7 +282,8 @@ class ServerConnection:
                     raise
                 why = "the connection was given up"  # of the SDK's own making
             except BaseExceptionGroup as group:
-                if group.split((asyncio.CancelledError, KeyboardInterrupt, SystemExit))[0] is not None:
+                task = asyncio.current_task()
+                if task is None or task.cancelling() or group.split((KeyboardInterrupt, SystemExit))[0] is not None:
                     raise
                 why = self._told(_first_of(group))
             except TimeoutError:
@@ -357,6 +358,7 @@ class ServerConnection:
         while True:
             try:
                 async with client.listen(tools_list_changed=True) as changes:
+                    self._look.set()  # what has changed before was not told
                     async for _ in changes:
                         pause = _FIRST_PAUSE_S
                         self._look.set()
@@ -366,7 +368,6 @@ class ServerConnection:
                 pass
             await asyncio.sleep(pause)
             pause = min(_MAX_PAUSE_S, pause * 2)
-            self._look.set()  # what changed meanwhile was not heard
 
     async def _heard(self, message: Any) -> None:
         if isinstance(message, ToolListChangedNotification):

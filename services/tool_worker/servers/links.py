@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 MAX_MESSAGE_BYTES = 4 << 20
 """Bytes that one message of a server may have."""
-MAX_MESSAGE_VALUES = 100_000
+MAX_MESSAGE_VALUES = 30_000
 """JSON values that one message of a server may have: to read them holds the event loop."""
 LOST, NOT_SENT, SESSION_GONE, TOO_LARGE = -32010, -32011, -32012, -32013
 """Codes of errors that a link makes itself, none of which the protocol uses: the connection ended after the request was

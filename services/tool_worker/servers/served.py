@@ -32,8 +32,13 @@ _IDLE_S = 600.0
 """Seconds after which a connection of a user that nobody uses is closed."""
 _LOOK_S = 5.0
 """Seconds between two looks at secrets and at connections that are not used."""
+_TOLD = 3
+"""Tools that are not offered, of which the log tells the reason."""
 _KEPT_S = 60.0
 """Seconds for which the tools of a server that is away are offered: it may be back before they are called."""
+
+
+_MISFIT = "the secret {} has characters that cannot stand where it is needed, such as line ends: set it anew"
 
 
 @immutable
@@ -80,6 +85,10 @@ class ServedServer:
         if self._lister is not None:
             await self._lister.tried()
 
+    def alive(self) -> bool:
+        """Whether the task that keeps the server runs."""
+        return self._keeper is not None and not self._keeper.done()
+
     async def stop(self) -> None:
         """End all connections."""
         if self._keeper is not None:
@@ -101,6 +110,8 @@ class ServedServer:
                 return ToolOutcome("error", f"{invocation.tool} was not called: {error}")
             if found.missing:
                 return ToolOutcome("error", _missing(invocation, found.missing))
+            if (name := self.server.misfit(found.values)) is not None:
+                return ToolOutcome("error", f"{invocation.tool} was not called: {_MISFIT.format(name)}")
             values = found.values
         connection = self._connection(values)
         if connection is None:
@@ -192,9 +203,10 @@ class ServedServer:
     def _offer(self, offered: OfferedTools) -> None:
         if offered == self.offered:
             return
-        for each in offered.left_out:
-            line = "the tool %r of the MCP server %r is not offered: %s"
-            _say.warning(f"{self.server.name} {each.tool}", line, each.tool, self.server.name, each.why)
+        if offered.left_out:
+            said = "; ".join(f"{each.tool}: {each.why}" for each in offered.left_out[:_TOLD])
+            line = "%d tools of the MCP server %r are not offered; `pentad mcp` says which: %s"
+            _say.warning(f"{self.server.name} {said}", line, offered.left_out_count, self.server.name, said)
         self.offered = offered
         self._changed()
 
@@ -218,6 +230,9 @@ class ServedServer:
         named = self.server.list_as
         owner = _owner(named) if named is not None else await secrets.owner_of(self._needs)
         found = None if owner is None else await secrets.find(owner.tenant, owner.user, self._needs)
+        if found is not None and not found.missing and (name := self.server.misfit(found.values)) is not None:
+            self._trouble = _MISFIT.format(name)
+            return
         if found is not None and not found.missing:
             if self._listing != _digest(found.values):
                 self._list_with(found.values)

@@ -55,7 +55,6 @@ class ServerTools:
         self._changed: Callable[[], None] = lambda: None
         self._registered: Sequence[ToolServer] = ()
         self._wanted = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
         self._stopping: set[asyncio.Task[None]] = set()
 
     async def start(self, changed: Callable[[], None]) -> None:
@@ -67,8 +66,6 @@ class ServerTools:
         await self._serve()
         if self._file.servers and self._module is None:
             raise SettingsError(f"PENTAD_MCP is set, and {_NO_PACKAGE}")
-        following = REGISTERED_SERVERS.keep_following(self._store, self._take_registered)
-        self._tasks = [asyncio.create_task(following), asyncio.create_task(self._keep_serving())]
         if self._served:
             tried = [asyncio.create_task(each.tried()) for each in self._served.values()]
             _, late = await asyncio.wait(tried, timeout=_START_S)
@@ -77,11 +74,14 @@ class ServerTools:
             await asyncio.gather(*late, return_exceptions=True)
         self._changed = changed
 
+    async def follow(self) -> None:
+        """Serve the servers that are registered, and take up each change. Runs for ever, between start and stop."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(REGISTERED_SERVERS.keep_following(self._store, self._take_registered))
+            tasks.create_task(self._keep_serving())
+
     async def stop(self, grace_s: float) -> None:
         """End all connections, and the programs that were started for them."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(each.stop() for each in self._served.values()), *self._stopping)
         self._served.clear()
 
@@ -98,7 +98,7 @@ class ServerTools:
 
     def alive(self) -> bool:
         """Whether the tasks that keep the servers run."""
-        return all(not task.done() for task in self._tasks)
+        return all(each.alive() for each in self._served.values())
 
     # Which servers there are
 

@@ -57,6 +57,8 @@ NO_TOOLS = OfferedTools({}, {})
 def offered_tools(server: ToolServer, listed: Sequence[ListedTool], *, cut: bool = False) -> OfferedTools:
     """Return the tools of a list that are offered. ``cut``: the server has more than were read."""
     specs, own_names, left_out = dict[str, ToolSpec](), dict[str, str](), list[LeftOutTool]()
+    if cut:
+        left_out.append(LeftOutTool(tool="...", why="the server lists more tools than are read"))
     room = MAX_LIST_BYTES
     for tool in sorted(listed, key=lambda each: each.name):
         if (server.only is not None and tool.name not in server.only) or tool.name in server.without:
@@ -76,8 +78,6 @@ def offered_tools(server: ToolServer, listed: Sequence[ListedTool], *, cut: bool
         room -= size
         own_names[name] = tool.name
         specs[name] = _spec(server, name, tool)
-    if cut:
-        left_out.append(LeftOutTool(tool="...", why="the server lists more tools than are read"))
     return OfferedTools(specs, own_names, tuple(left_out[:MAX_LEFT_OUT]), len(left_out))
 
 

@@ -1,5 +1,6 @@
 """A source of tools of MCP servers, beside a Redis."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -66,9 +67,12 @@ def offer(store: Store, tmp_path: Path) -> Offer:
             settings["pentad_mcp"] = path
         offering = Offering(ServerTools(Settings(**settings), store))
         await offering.source.start(offering.changed)
+        following = asyncio.create_task(offering.source.follow())
         try:
             yield offering
         finally:
+            following.cancel()
+            await asyncio.wait({following})
             await offering.source.stop(0)
 
     return offered

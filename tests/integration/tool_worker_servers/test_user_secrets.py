@@ -143,3 +143,13 @@ async def test_a_secret_is_in_no_log_no_error_and_no_report(
 
 def _texts(records: Sequence[logging.LogRecord]) -> str:
     return " ".join(record.getMessage() for record in records)
+
+
+async def test_a_secret_that_cannot_stand_in_a_header_is_told_by_its_name(tmp_path: Path, offer: Offer) -> None:
+    settings = await keep(tmp_path, alice="hunter2\r\nX-Evil: 1")
+    server = ToolServer(name="s", url="http://127.0.0.1:9", headers={"Authorization": "{{secret:TOKEN}}"})
+    async with offer(server, **settings) as offering:
+        await wait_until("it says what is wrong", lambda: offering.report("s").error)
+        report = offering.report("s")
+        assert "the secret TOKEN has characters that cannot stand where it is needed" in str(report.error)
+        assert "hunter2" not in str(report)
