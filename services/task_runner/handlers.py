@@ -27,6 +27,7 @@ from pentad.services.task_runner.model_step import ModelSteps
 from pentad.services.task_runner.moves import Moves
 from pentad.services.task_runner.plan_writer import WRITES, Materials
 from pentad.services.task_runner.prompt import KnownTranscript, TranscriptCache
+from pentad.services.task_runner.prompt_images import PromptImages
 from pentad.services.task_runner.step import Step, Steps, bare
 from pentad.services.task_runner.step_hooks import HookTrace, StepHookRunner
 from pentad.services.task_runner.tool_catalog import ToolCatalog
@@ -44,6 +45,8 @@ from pentad.shared.work.dead_letters import chain_of, make_letter
 from pentad.shared.work.wake_ups import WakeUps
 
 log = logging.getLogger(__name__)
+NO_FILES = PromptImages(None)
+"""The images of prompts where sessions have no files."""
 
 
 class RunnerHandler(WakeUps[TaskKeys]):
@@ -62,6 +65,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
         shard: int,
         recalling: TaskRecall,
         hooks: HookCalls,
+        images: PromptImages = NO_FILES,
     ) -> None:
         super().__init__(actors, keeper, shard, settings.pentad_max_attempts)
         self._cache = TranscriptCache()
@@ -70,7 +74,9 @@ class RunnerHandler(WakeUps[TaskKeys]):
         self._hooks = StepHookRunner(hooks)
         self._steps.on_end = self._hooks.tell_end
         recall = InitialRecall(recalling)
-        self._model_steps = ModelSteps(self._steps, models, instructions, tools, self._cache, recall, self._hooks)
+        self._model_steps = ModelSteps(
+            self._steps, models, instructions, tools, self._cache, recall, self._hooks, images
+        )
         self._moves = Moves(self._steps, tools, instructions, self._results)
         self._running: set[Held] = set()
         self._stopping = False
