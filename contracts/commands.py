@@ -25,6 +25,8 @@ MAX_CONTENT = 65_536
 """Characters that one user message may have."""
 NEW_TASK = "new"
 """The word that asks for a new task where a task's id is expected. No task has it as its id."""
+MAX_FILE_PATH = 1024
+"""Characters that the path of a file in a message may have."""
 MAX_METADATA = 16_384
 """Characters that a message's metadata may have, names and values together."""
 MetadataText = Annotated[str, StringConstraints(max_length=4096)]
@@ -57,6 +59,12 @@ class InboundMessage(Contract):
     """Initial state of a graph's run; only a message whose task runs a graph has one."""
     decides: bool | None = None
     """Set to false where the sender may not decide about tool calls: then no yes or no in the message does."""
+    files: Annotated[
+        tuple[Annotated[str, StringConstraints(min_length=1, max_length=MAX_FILE_PATH)], ...] | None,
+        Field(max_length=16),
+    ] = None
+    """Paths of files of the session that the message is about: the model is told of them, and sent images among them if
+    it sees them."""
 
     @field_validator("state")
     @classmethod
@@ -64,6 +72,14 @@ class InboundMessage(Contract):
         if state is not None and len(to_json(state)) > MAX_FIRST_STATE:
             raise ValueError(f"it has more than {MAX_FIRST_STATE:,} bytes as JSON: send a reference")
         return state
+
+    @field_validator("files")
+    @classmethod
+    def _are_paths(cls, files: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        for path in files or ():
+            if not path.isprintable() or any(name in ("", ".", "..") for name in path.split("/")):
+                raise ValueError("paths are relative, of names separated by /: none is empty, `.` or `..`")
+        return files
 
     @field_validator("metadata")
     @classmethod

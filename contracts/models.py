@@ -98,6 +98,8 @@ class ModelEntry(Contract):
     concurrency: Annotated[int, Field(ge=1, le=100_000)] | None = None
     """Number of simultaneous calls in the whole system."""
     prices: Prices | None = None
+    vision: bool = False
+    """Whether the model sees images: it is sent those that users attach and tools make."""
     tools: Literal["native", "text"] | None = None
     """Form in which the model calls tools for instructions that leave it open (``calls = "auto"``). ``text``: it has no
     tool calls of its own. Absent: native, until its server refuses tools."""

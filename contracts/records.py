@@ -155,6 +155,16 @@ class NodeEntry(Contract):
     """Value of a task that has ``joined``."""
 
 
+class PromptImage(Contract):
+    """An image that a model was sent, named by its digest: the bytes are a file of the session."""
+
+    path: str
+    media_type: str
+    size: int
+    digest: str
+    """``sha256:`` and hexadecimal digits."""
+
+
 class Manifest(Contract):
     """The exact parts of a step's prompt, so that the prompt can be rebuilt, replayed and compared.
 
@@ -199,6 +209,8 @@ class Manifest(Contract):
     """Positions of the messages, and of earlier summaries, that the step has summarised: its prompt has these alone;
     absent: it has answered. See `Compaction`."""
     digest: str
+    images: list[PromptImage] | None = None
+    """Images that the model was sent in place of files that the messages name; absent: none."""
     hooks: StepHooks | None = None
     """Changes that hooks made in this step. ``digest`` is that of the prompt before; absent: they changed nothing."""
 

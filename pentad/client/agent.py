@@ -259,17 +259,19 @@ class Agent:
         budget: Mapping[str, Any] | None = None,
         output_schema: Mapping[str, Any] | None = None,
         state: Mapping[str, Any] | None = None,
+        files: Sequence[str] | None = None,
     ) -> InstructionRun:
         """Run an instruction or a graph to its end and tell all of it: the answer, the tool calls, the costs.
 
         Each run is in a session of its own unless one is named. Lost connections are made again, and it still runs
         once. ``deadline`` is a time (RFC 3339), ``budget`` has ``tokens usd steps``, ``output_schema`` is
-        the JSON schema of the answer in place of the instruction's, ``state`` the first state of a graph. Raises
-        ``NotFound`` for an instruction that is not there, and ``ClientError``.
+        the JSON schema of the answer in place of the instruction's, ``state`` the first state of a graph, ``files``
+        paths of files of the session that it is about. Raises ``NotFound`` for an instruction that is not there, and
+        ``ClientError``.
         """
         named: About = {"session_id": session_id or new_session(), "user_id": user_id or self.user_id}
         more: About = {"metadata": metadata, "deadline": deadline, "budget": budget, "output_schema": output_schema}
-        more["state"] = state
+        more |= {"state": state, "files": files}
         body = message_of(text, {"message_id": message_id, **named, **more})
         told = {name: value for name, value in body.items() if name not in ("type", "content", "task_id")}
         body = {"input": body["content"], **told}

@@ -36,6 +36,8 @@ class About(TypedDict, total=False):
     """``tokens usd steps``: what the turn may use."""
     output_schema: Mapping[str, Any] | None
     """JSON schema of the answer: one JSON value that fits, from a task of its own."""
+    files: Sequence[str] | None
+    """Paths of files of the session that the message is about."""
     state: Mapping[str, Any] | None
     """Initial state of the graph that ``instruction`` names."""
     cancels: bool
@@ -43,7 +45,7 @@ class About(TypedDict, total=False):
 
 
 _NAMES = ("message_id", "session_id", "task_id", "user_id", "instruction")
-_BOUNDS = ("metadata", "deadline", "budget", "output_schema", "state")
+_BOUNDS = ("metadata", "deadline", "budget", "output_schema", "state", "files")
 _CANCEL_S = 5.0
 """How long a turn that is left may take to find its task and cancel it."""
 Cancel = Callable[[str], Awaitable[None]]

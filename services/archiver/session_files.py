@@ -1,6 +1,6 @@
 """Files of sessions that go: with what is erased, and with sessions that nobody has used for as long as they are known.
 
-A late call takes its file back when its task was erased (``services/tool_worker/session_files.py``), so that what is
+A late call takes its file back when its task was erased (``services/tool_worker/call_files.py``), so that what is
 removed here stays removed.
 """
 

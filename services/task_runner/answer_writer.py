@@ -11,7 +11,7 @@ from pentad.contracts.dates import LocalDate
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import INTERRUPTED, MessageEvent, TaskStatusEvent, message_ref
 from pentad.contracts.graphs import Runnable
-from pentad.contracts.records import Manifest, NodeEntry, StepRecord
+from pentad.contracts.records import Manifest, NodeEntry, PromptImage, StepRecord
 from pentad.contracts.turns import ASKED
 from pentad.services.task_runner.delta_writer import DeltaWriter
 from pentad.services.task_runner.domain.after_answer import (
@@ -40,7 +40,7 @@ from pentad.shared import metrics
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.actors.opening import keep_instruction
 from pentad.shared.actors.session_header import answer_field, excerpt
-from pentad.shared.actors.step_prompt import chain, tools_kept_under
+from pentad.shared.actors.step_prompt import chain, tools_kept_under, with_images
 from pentad.shared.agent_graphs.run import GraphRun
 from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
@@ -95,6 +95,8 @@ class Asked:
     """Positions of the messages that the step summarises; empty: it answers."""
     trace: HookTrace = field(default_factory=HookTrace)
     """Changes that hooks have made in the step."""
+    images: list[PromptImage] = field(default_factory=list)
+    """Images that the model is sent, if it sees them."""
 
 
 @immutable
@@ -221,6 +223,8 @@ def manifest_of(task: TaskHeader, answer: ModelAnswer, asked: Asked, since: Sequ
     that its cost is what the step adds.
     """
     toolbox, recall = asked.toolbox, asked.recall
+    images = asked.images if answer.saw_images else []
+    added = with_images(since, images)
     return Manifest(
         messages=(0, task.covered + len(since)),
         instruction=asked.chosen.instruction.name if task.graph or asked.compacts else task.instruction,
@@ -240,7 +244,8 @@ def manifest_of(task: TaskHeader, answer: ModelAnswer, asked: Asked, since: Sequ
         tool_choice=None if asked.may_call or toolbox.json is None else "none",
         told_schema=asked.told_schema or None,
         compacts=list(asked.compacts) or None,
-        digest=chain(task.digest, since, asked.system, toolbox.digest, answer.model),
+        images=images or None,
+        digest=chain(task.digest, added, asked.system, toolbox.digest, answer.model),
         hooks=asked.trace.kept,
     )
 

@@ -13,6 +13,7 @@ from pentad.services.task_runner.hooks import HookCalls, HookCatalog
 from pentad.services.task_runner.initial_recall import ModelWalkChooser
 from pentad.services.task_runner.model_calls import CALLS_AT_ONCE, ModelCalls
 from pentad.services.task_runner.policies import PolicyBook
+from pentad.services.task_runner.prompt_images import PromptImages
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
@@ -35,6 +36,7 @@ from pentad.shared.service.process_models import ProcessModels
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import guarded
 from pentad.shared.work.timers import TimerLoop
+from pentad.shared.workspace.workspace import workspaces_of
 
 log = logging.getLogger(__name__)
 
@@ -67,9 +69,20 @@ class TaskRunner(ConsumingService):
         chooser = ModelWalkChooser(self.store, pool, self._book) if asks else None
         tenants, tokens = TenantMemories(self.store), settings.pentad_recall_tokens
         recalling = TaskRecall(memory, self._walks, tenants, tokens, chooser=chooser)
+        images = PromptImages(workspaces_of(settings))
         self._handlers = [
             RunnerHandler(
-                actors, self._keeper, pool, self._book, tools, settings, shard, recalling, self._hooks, self._policies
+                actors,
+                self._keeper,
+                pool,
+                self._book,
+                tools,
+                settings,
+                shard,
+                recalling,
+                self._hooks,
+                self._policies,
+                images,
             )
             for shard in self.shards
         ]

@@ -31,6 +31,7 @@ from pentad.services.task_runner.moves import Moves
 from pentad.services.task_runner.plan_writer import WRITES, Materials
 from pentad.services.task_runner.policies import PolicyBook
 from pentad.services.task_runner.prompt import KnownTranscript, TranscriptCache
+from pentad.services.task_runner.prompt_images import PromptImages
 from pentad.services.task_runner.spoken_decisions import spoken_decision
 from pentad.services.task_runner.step import Step, Steps, bare
 from pentad.services.task_runner.step_hooks import HookTrace, StepHookRunner
@@ -50,6 +51,8 @@ from pentad.shared.work.dead_letters import chain_of, make_letter
 from pentad.shared.work.wake_ups import WakeUps
 
 log = logging.getLogger(__name__)
+NO_FILES = PromptImages(None)
+"""The images of prompts where sessions have no files."""
 
 
 class RunnerHandler(WakeUps[TaskKeys]):
@@ -69,6 +72,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
         recalling: TaskRecall,
         hooks: HookCalls,
         policies: PolicyBook,
+        images: PromptImages = NO_FILES,
     ) -> None:
         super().__init__(actors, keeper, shard, settings.pentad_max_attempts)
         self._cache, self._policies = TranscriptCache(), policies
@@ -78,7 +82,7 @@ class RunnerHandler(WakeUps[TaskKeys]):
         self._steps.on_end = self._hooks.tell_end
         recall = InitialRecall(recalling)
         self._model_steps = ModelSteps(
-            self._steps, models, instructions, tools, self._cache, recall, self._hooks, policies
+            self._steps, models, instructions, tools, self._cache, recall, self._hooks, policies, images
         )
         self._inner_calls = InnerCalls(self._steps, instructions, Toolboxes(tools, models), self._hooks, policies)
         self._moves = Moves(self._steps, tools, instructions, self._results)

@@ -58,6 +58,7 @@ from pentad.services.task_runner.initial_recall import InitialRecall
 from pentad.services.task_runner.instructions import Chosen, TaskInstructions
 from pentad.services.task_runner.policies import PolicyBook
 from pentad.services.task_runner.prompt import Toolbox, TranscriptCache, user
+from pentad.services.task_runner.prompt_images import NO_IMAGES, PromptImages
 from pentad.services.task_runner.step import Step, Steps
 from pentad.services.task_runner.step_hooks import HookTrace, StepHookRunner
 from pentad.services.task_runner.step_writer import StepWriter
@@ -118,8 +119,10 @@ class ModelSteps:
         initial_recall: InitialRecall,
         hooks: StepHookRunner,
         policies: PolicyBook,
+        images: PromptImages,
     ) -> None:
         self._steps, self._models, self._instructions, self._policies = steps, models, instructions, policies
+        self._images = images
         self._tools, self._cache, self._initial_recall, self._hooks = tools, cache, initial_recall, hooks
         self._compacting = Compacting(models, instructions, steps.settings.pentad_compact_share)
         self._toolboxes = Toolboxes(tools, models)
@@ -460,6 +463,14 @@ class ModelSteps:
         sink: DeltaSink = asking.deltas.add
         if asked.text_calls:
             prompt, sink = as_text(prompt), split_deltas(sink)
+        return self._ask(asking, prompt, sink)
+
+    async def _ask(self, asking: ModelQuestion, prompt: Sequence[bytes], sink: DeltaSink) -> ModelAnswer | ModelFailed:
+        step, asked = asking.step, asking.asked
+        model, images = asked.chosen.instruction.model, NO_IMAGES
+        if self._models.sees_images(model):
+            images = await self._images.of(step.keys.tenant, step.task.session, prompt)
+            asked.images[:] = images.named
         request = ChatRequest(
             messages=prompt,
             tools=None if asked.text_calls else asked.toolbox.json,
@@ -470,9 +481,10 @@ class ModelSteps:
             caller=step.keys.actor,
             temperature=asked.chosen.instruction.temperature,
             max_tokens=asked.chosen.instruction.max_tokens,
+            images=images.urls,
             on_cut=asking.cut.append if asking.heeds_messages else None,
         )
-        return self._models.ask(asked.chosen.instruction.model, request, sink)
+        return await self._models.ask(model, request, sink)
 
     async def _answered(
         self,

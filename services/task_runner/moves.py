@@ -31,6 +31,7 @@ from pentad.shared.actors.mail import NEW_TASK, MoveMail, UserMail
 from pentad.shared.actors.session_header import SessionHeader, session_header
 from pentad.shared.actors.sessions import last_turns, load_task
 from pentad.shared.actors.transcript import EXCLUSION, shown
+from pentad.shared.attached_files import FIELD
 from pentad.shared.digests.task_digest import TaskDigest, digest_bytes, digest_of, read_utterance
 from pentad.shared.errors import DamagedError
 from pentad.shared.keys import TURNS_KEPT, SessionKeys, TaskKeys
@@ -201,6 +202,7 @@ def _said(step: Step, lines: list[Line], found: MovedPart | None) -> InboundMess
         budget=line.get("budget"),
         metadata=line.get("metadata") or {},
         traceparent=line.get("traceparent"),
+        files=tuple(line.get(FIELD) or ()) or None,
         user_id=_speaker(line, task),
     )
 

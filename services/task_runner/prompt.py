@@ -22,6 +22,7 @@ from pentad.shared.actors.transcript import (
     replacements_in,
 )
 from pentad.shared.agent_graphs.run import GraphRun
+from pentad.shared.attached_files import FIELD
 from pentad.shared.immutable import immutable
 
 _CACHE_BYTES = 8 * 1024 * 1024
@@ -34,14 +35,21 @@ NO_OUTPUT = "(no output)"
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
 
-def user(content: str) -> dict[str, Any]:
-    """A user's message, word for word."""
-    return {"role": "user", "content": content}
+def user(content: str, files: Sequence[str] = ()) -> dict[str, Any]:
+    """A user's message, word for word, with the paths of the files that it is about."""
+    return {"role": "user", "content": content} | _naming(files)
 
 
-def tool_result(call_id: str, content: str) -> dict[str, Any]:
-    """The answer to one tool call. An empty one is said in words: some servers refuse a result without text."""
-    return {"role": "tool", "tool_call_id": call_id, "content": content if content.strip() else NO_OUTPUT}
+def tool_result(call_id: str, content: str, images: Sequence[str] = ()) -> dict[str, Any]:
+    """The answer to one tool call, with the paths of images that it has made. An empty one is said in words: some
+    servers refuse a result without text.
+    """
+    said = {"role": "tool", "tool_call_id": call_id, "content": content if content.strip() else NO_OUTPUT}
+    return said | _naming(images)
+
+
+def _naming(files: Sequence[str]) -> dict[str, Any]:
+    return {FIELD: list(files)} if files else {}
 
 
 def assistant(

@@ -48,6 +48,7 @@ from pentad.shared.immutable import immutable
 from pentad.shared.keys import TURNS_KEPT, SessionKeys, TaskKeys, approvals
 from pentad.shared.kinds import RESULT, ControlKind, TimerKind
 from pentad.shared.models.ports import Usage
+from pentad.shared.workspace.media_types import IMAGES
 
 log = logging.getLogger(__name__)
 
@@ -249,7 +250,8 @@ class StepWriter:
             self.emit_result(call.id, call.tool, ToolOutcome(kind, told, result.duration_ms), counted_for="agent")
         if call.target != "branch":
             text = self._text_of(call.id, result, kept)
-            self._append_result(call, text, ok=result.ok, duration_ms=result.duration_ms)
+            images = [file.path for file in result.artifacts or () if file.media_type in IMAGES]
+            self._append_result(call, text, ok=result.ok, duration_ms=result.duration_ms, images=images)
 
     def forget_result(self, result: ResultMail) -> None:
         """A result that was kept beside the task is needed no more."""
@@ -292,14 +294,16 @@ class StepWriter:
         self.commit.unmail(self.arrived.redrive_numbers)
         self._redrives_left = False
 
-    def _append_result(self, call: OpenCall, text: str, *, ok: bool, duration_ms: int | None) -> None:
+    def _append_result(
+        self, call: OpenCall, text: str, *, ok: bool, duration_ms: int | None, images: Sequence[str] = ()
+    ) -> None:
         origin = "recalled" if call.tool in RECALLING_TOOLS else None
         meta: dict[str, Any] = {"origin": origin, "failed": None if ok else True, "duration_ms": duration_ms}
         if call.decision:
             meta["metadata"] = dict(call.decision)
             if (edited := call.decision.get(EDITED)) is not None:
                 text = f"(A person has changed the arguments of this call to {edited})\n{text}"
-        self.append(tool_result(call.id, text), **meta)
+        self.append(tool_result(call.id, text, images), **meta)
 
     def _close_calls(self, closed: Sequence[Closed]) -> Mapping[str, ToolOutcome]:
         """Give up open calls, unless a result has just come: whoever runs them finds them closed. Return their
@@ -345,7 +349,7 @@ class StepWriter:
                 self.append(said, at=turn.at, message_id=turn.message_id, origin="context", task_id=turn.task_id)
             message = mail.message
             self.append(
-                user(message.content),
+                user(message.content, message.files or ()),
                 at=mail.at,
                 message_id=message.message_id,
                 user_id=message.user_id,

@@ -14,12 +14,12 @@ from pentad.services.tool_worker.builtins.file_tools import file_tools
 from pentad.services.tool_worker.builtins.memory_forget import OwnMemories, forgetting_tool
 from pentad.services.tool_worker.builtins.memory_search import MemoryReader, memory_tools
 from pentad.services.tool_worker.builtins.result_read import KeptResults, result_reading_tool
+from pentad.services.tool_worker.call_files import CallFiles
 from pentad.services.tool_worker.children.pool import ToolProcesses
 from pentad.services.tool_worker.given_tools import GivenTools
 from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.hooks import HOOKS_AT_ONCE, HookServer
 from pentad.services.tool_worker.servers.server_tools import ServerTools
-from pentad.services.tool_worker.session_files import SessionFiles
 from pentad.services.tool_worker.sources import ToolSource, ToolSources
 from pentad.services.tool_worker.transcripts import Transcripts
 from pentad.shared.embedder.embedder import make_embedder
@@ -109,7 +109,7 @@ class ToolWorker(ConsumingService):
         results = KeptResults(self.store, settings.pentad_shards, settings.pentad_result_bytes)
         beside = {MEMORY_FORGET: forgetting_tool(own), RESULT_READ: result_reading_tool(results)}
         workspaces = workspaces_of(settings)
-        self._files = None if workspaces is None else SessionFiles(self.store, workspaces, settings.pentad_shards)
+        self._files = None if workspaces is None else CallFiles(self.store, workspaces, settings.pentad_shards)
         files = {} if self._files is None else file_tools(self._files, settings.pentad_result_bytes)
         self._web = _web_tools(settings)
         web = dict(self._web.definitions) if self._web is not None else {}

@@ -16,9 +16,9 @@ from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.suspensions import MAX_MESSAGE, Suspension
 from pentad.contracts.tools import Effect, ToolOutcome
 from pentad.services.tool_worker.call_closer import CallCloser
+from pentad.services.tool_worker.call_files import CallFiles
 from pentad.services.tool_worker.domain import EVENT_LIMIT, after_outcome, unknown
 from pentad.services.tool_worker.other_workers import OtherWorkers
-from pentad.services.tool_worker.session_files import SessionFiles
 from pentad.services.tool_worker.sources import ToolInvocation, ToolSource, ToolSources
 from pentad.shared import metrics
 from pentad.shared.clipping import clip
@@ -113,7 +113,7 @@ class ToolHandler(Handler):
         sources: ToolSources,
         shard: int,
         consumer_name: str,
-        files: SessionFiles | None = None,
+        files: CallFiles | None = None,
     ) -> None:
         """``files``: where what tools make is kept; None: nowhere."""
         self._files = files

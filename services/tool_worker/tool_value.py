@@ -1,4 +1,4 @@
-"""What a tool has returned: a text for the model, and bytes that become files of the session.
+"""The value that a tool has returned: a text for the model, and bytes that become files of the session.
 
 Bytes never stand in the text: in their place it has a line that says where they are kept, of which type and how large.
 """

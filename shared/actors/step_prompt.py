@@ -12,10 +12,11 @@ from pydantic_core import from_json, to_json
 
 from pentad.contracts.hooks import PromptSplice
 from pentad.contracts.instructions import Instruction
-from pentad.contracts.records import Manifest, StepPrompt, StepRecord, TaskRecord
+from pentad.contracts.records import Manifest, PromptImage, StepPrompt, StepRecord, TaskRecord
 from pentad.shared.actors.compaction import asks_for_summary
 from pentad.shared.actors.opening import goal_of
 from pentad.shared.actors.transcript import chat_form, placed, prompt_of, replaced, replacements_in
+from pentad.shared.attached_files import with_files
 from pentad.shared.errors import DamagedError
 from pentad.shared.instructions.instruction_list import graph_kept_under, kept_under
 from pentad.shared.instructions.system_prompt import PromptValues, system_message
@@ -28,6 +29,11 @@ def chain(digest: str, added: Iterable[bytes], system: bytes, tools: str, model:
     for part in (system, tools.encode(), model.encode(), *added):
         parts += (len(part).to_bytes(8, "big"), part)
     return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+def with_images(added: Sequence[bytes], images: Sequence[PromptImage] | None) -> Sequence[bytes]:
+    """Return what a step adds to the digest of its prompt: messages, and the images that it was sent, by digest."""
+    return [*added, to_json(list(images))] if images else added
 
 
 def spliced(prompt: Sequence[bytes], splices: Sequence[PromptSplice]) -> Sequence[bytes]:
@@ -78,7 +84,8 @@ def rebuild(record: TaskRecord, step: int) -> StepPrompt | None:
         system = system_message(instruction, _values(record, chat[:end], manifest), manifest.today)
         if manifest.text_calls:
             system = with_protocol(system, to_json(tools) if tools is not None else None)
-        digest, covered = chain(digest, chat[covered:end], system, manifest.tools, manifest.model), end
+        added = with_images(chat[covered:end], manifest.images)
+        digest, covered = chain(digest, added, system, manifest.tools, manifest.model), end
         if kept.step == step:
             prompt = _conversation(chat[:end], manifest)
             asked: Sequence[bytes] = [system, *prompt]
@@ -112,7 +119,7 @@ def _shown(
         instruction_version=manifest.instruction_version,
         model=manifest.model,
         model_id=manifest.model_id,
-        messages=[from_json(line) for line in prompt],
+        messages=[from_json(line) for line in with_files(prompt, _images(manifest))],
         tools=_material(record, tools_kept_under(manifest.tools))
         if manifest.tools and not manifest.text_calls
         else None,
@@ -123,6 +130,11 @@ def _shown(
         digest=manifest.digest,
         proved=proved,
     )
+
+
+def _images(manifest: Manifest) -> dict[str, str]:
+    """The images of a prompt by path, each named by its digest in place of its bytes."""
+    return {image.path: image.digest for image in manifest.images or ()}
 
 
 def _values(record: TaskRecord, messages: Sequence[bytes], manifest: Manifest) -> PromptValues:

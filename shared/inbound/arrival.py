@@ -18,7 +18,7 @@ MOST_ENTRY_BYTES = 8 << 20
 """Bytes of an inbound entry, names and values of its fields together: any message fits, however its JSON is written."""
 _ID = re.compile(rb"[0-9]{1,20}-[0-9]{1,20}")
 _FIRST_ID = FIRST_ID.encode()
-_NAMED = ("user_id", "task_id", "instruction", "output_schema", "state")
+_NAMED = ("user_id", "task_id", "instruction", "output_schema", "state", "files")
 """Fields that decide, beside the text, what a message asks for and who may hear the answer."""
 
 
@@ -52,8 +52,8 @@ class Arrival:
 
 
 def message_digest(message: InboundMessage) -> str:
-    """Return a digest by which two messages are compared: of the text, and of the user, task, instruction, output and
-    state named.
+    """Return a digest by which two messages are compared: of the text, and of the user, task, instruction, output,
+    state and files named.
 
     It is the first 16 hexadecimal digits of a SHA-256: of the text alone, when nothing else is named.
     """
@@ -65,7 +65,7 @@ def message_digest(message: InboundMessage) -> str:
 def another_message(accepted: str, sent: str) -> str:
     """Return why a message is refused whose id another was accepted with. Both digests are of `message_digest`."""
     return (
-        "message_id: it was accepted before with another text, user_id, task_id, instruction, output or state "
+        "message_id: it was accepted before with another text, user_id, task_id, instruction, output, state or files "
         f"(digest {accepted}, this one's is {sent}): "
         "send a new message under an id of its own"
     )

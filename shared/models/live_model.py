@@ -68,6 +68,8 @@ class LiveModel:
         ``probe``: this call decides whether the circuit closes.
         """
         begun, outcome = perf_counter(), "cancelled"
+        if request.images and not self.entry.vision:
+            request = replace(request, images={})
         if request.on_cut is not None:
             request = replace(request, on_cut=partial(self._cut, request.on_cut))
         self.asked += 1
@@ -82,6 +84,8 @@ class LiveModel:
             self.asked -= 1
             metrics.model_seconds.labels(self.client.name, outcome).observe(perf_counter() - begun)
         self.circuit.answered(monotonic(), probe)
+        if request.images:
+            return replace(self._counted(answer), saw_images=True)
         if request.teaches and not answer.usage.estimated:
             self.counter.learn(request.messages, request.tools, answer.usage.input_tokens)
         return self._counted(answer)

@@ -87,6 +87,10 @@ class ModelPool:
         chain = self._chains.get(model_id)
         return chain[0].calls_as_text if chain else False
 
+    def sees_images(self, model_id: str | None) -> bool:
+        """Whether a model, or one of its fallbacks, sees images. ``model_id`` None: the default model."""
+        return any(model.entry.vision for model in self._chains.get(model_id, ()))
+
     def counter(self, model_id: str | None) -> TokenCounter:
         """The counter of a model's prompts, not calibrated for an unknown one. ``model_id`` None: the default model."""
         chain = self._chains.get(model_id)

@@ -47,6 +47,8 @@ class ChatRequest:
     """Temperature that goes before the model's own; None: the model's."""
     max_tokens: int | None = None
     """Limit of the answer's tokens that goes before the model's own; None: the model's."""
+    images: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Data URLs of images by their paths, for models that see them, of the files that the messages name."""
     on_cut: Callable[[ModelAnswer], None] | None = None
     """Takes the answer as far as it has come when the call is cancelled in the middle of it."""
 
@@ -96,6 +98,8 @@ class ModelAnswer:
     too_many_calls: bool = False
     whole_calls: int | None = None
     finish_said: bool = True
+    saw_images: bool = False
+    """Whether the model was sent images."""
 
 
 class ModelFailed(Exception):  # noqa: N818 - reads as what happened

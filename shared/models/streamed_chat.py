@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from pentad.shared.attached_files import with_files
 from pentad.shared.models.answer_reader import AnswerReader
 from pentad.shared.models.assembly import AnswerAssembly
 from pentad.shared.models.call_ids import has_made_ids
@@ -152,6 +153,8 @@ class StreamedChat(ABC):
         return self.name
 
     def _composed(self, model: str, request: ChatRequest, changes: Sequence[Change]) -> Composed:
+        if (messages := with_files(request.messages, request.images)) is not request.messages:
+            request = replace(request, messages=messages)
         if changes:
             request = reshaped(request, changes)
         fields = self._fields(model, request, changes)

@@ -1,7 +1,10 @@
 """The files of a session in a running system: between its user, its model and its tools, until it is erased."""
 
+import json
 import os
 import subprocess
+from base64 import b64encode
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -87,3 +90,59 @@ async def test_the_blocking_face_has_the_same_files(tmp_path: Path) -> None:
             files.get("a.txt")
         with pytest.raises(pentad.Refused, match="no path of a file"):
             files.get("../../tasks")
+
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
+PNG_URL = f"data:image/png;base64,{b64encode(PNG).decode()}"
+DIGEST = f"sha256:{sha256(PNG).hexdigest()}"
+
+
+@pentad.tool(effect="pure")
+def plot(count: int) -> pentad.Artifact:
+    """Draws a curve."""
+    return pentad.Artifact(PNG, name="curve.png")
+
+
+def artist(asked: dict[str, Any]) -> Reply:
+    """A model that draws, and then answers."""
+    return say("drawn") if any(m["role"] == "tool" for m in asked["messages"]) else call(("plot", {"count": 3}))
+
+
+@pytest.mark.parametrize("vision", [True, False])
+async def test_images_reach_a_model_that_sees_and_others_get_their_paths(tmp_path: Path, vision: bool) -> None:
+    async with ScriptedModel(artist) as model:
+        entry = {"id": "eyes", "endpoint": model.base_url, "model": "m", "vision": vision, "default": True}
+        async with pentad.start(tmp_path, models=[entry], tools=[plot]) as agent:
+            alice = agent.session("alice")
+            await alice.files().put("photo.png", PNG)
+            await alice.files().put("notes.csv", b"a,b")
+            events = [e async for e in alice.send("Draw like this.", files=["photo.png", "notes.csv"])]
+            (result,) = [e for e in events if isinstance(e, pentad.ToolResultEvent)]
+            path = f"artifacts/{result.tool_call_id}/curve.png"
+            assert result.result == f"[file {path}: image/png, {len(PNG):,} bytes]"
+            assert result.artifacts is not None
+            (kept,) = result.artifacts
+            assert (kept.path, kept.media_type, kept.size, kept.digest) == (path, "image/png", len(PNG), DIGEST)
+            assert await alice.files().get(path) == PNG
+            sent = model.chats[-1]["messages"]
+            line = "Draw like this.\n\n[Attached files: photo.png, notes.csv]"
+            image = {"type": "image_url", "image_url": {"url": PNG_URL}}
+            if vision:
+                assert sent[1]["content"] == [{"type": "text", "text": line}, image]
+                assert (sent[3]["role"], sent[4]["role"]) == ("tool", "user")
+                assert sent[4]["content"][1] == image
+            else:
+                assert [m["role"] for m in sent] == ["system", "user", "assistant", "tool"]
+                assert sent[1]["content"] == line
+                assert "base64" not in json.dumps(sent)
+            task = result.task_id
+            assert task is not None
+            for step in (1, 2):
+                prompt = await agent.inspection.prompt(task, step)
+                assert prompt.proved
+                shown = json.dumps(prompt.messages)
+                assert "base64" not in shown
+                assert (DIGEST in shown) is vision
+            said = (await agent.inspection.transcript(task)).messages
+            assert "base64" not in json.dumps(said, default=str)
+            assert said[0]["content"] == "Draw like this."

@@ -15,6 +15,7 @@ from time import thread_time
 from typing import Any
 
 import pytest
+from pydantic_core import to_json
 
 import pentad
 from pentad.contracts.commands import MAX_CONTENT
@@ -39,6 +40,7 @@ from pentad.services.gateway.edge.pages import parse_page
 from pentad.services.gateway.edge.tokens import TokenReader
 from pentad.services.gateway.memory.reindexing import read_reindexing
 from pentad.services.gateway.operator.dead_letters import parse_name
+from pentad.services.gateway.tasks.file_answers import tags_in
 from pentad.services.gateway.tasks.step_list import parse_steps_cursor
 from pentad.services.router.domain.control_words import control_of
 from pentad.services.task_runner.domain.call_arguments import parse_arguments
@@ -47,9 +49,10 @@ from pentad.services.tool_worker.domain import named_call
 from pentad.shared.actors.headers import read_integer, read_session, read_text
 from pentad.shared.actors.mail import read_session_mail
 from pentad.shared.addresses import check_redis_url, read_http_url
+from pentad.shared.attached_files import files_in
 from pentad.shared.clipping import clip, plain
 from pentad.shared.command_settings import read_env_file
-from pentad.shared.data_urls import without_bytes
+from pentad.shared.data_urls import replaced_urls, without_bytes
 from pentad.shared.digests.task_digest import read_utterance
 from pentad.shared.events.subscription import parse_cursor
 from pentad.shared.inbound.arrival import read_entry
@@ -77,6 +80,8 @@ from pentad.shared.service.uvicorn_server import HEAD_LIMIT
 from pentad.shared.settings import parse_api_keys, parse_key_hosts, parse_secret_keys
 from pentad.shared.text_protocol.answer import MalformedAnswer, TextSplitter, read_answer
 from pentad.shared.tool_servers.jsonc import read_jsonc
+from pentad.shared.workspace.file_paths import read_path
+from pentad.shared.workspace.file_store import place_in
 from tests.support.slowness import slowness
 
 BOUND_S = 0.1
@@ -116,6 +121,11 @@ _TOKENS = TokenReader([(f"key-{number}".encode(), "acme") for number in range(10
 def _text_answer(text: str) -> None:
     with suppress(MalformedAnswer):
         read_answer(text)
+
+
+def _with_files(text: str) -> bytes:
+    """A message in chat form whose content and whose files are this text."""
+    return to_json({"role": "user", "content": text, "files": [text[:1024]] * 16})
 
 
 READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
@@ -172,6 +182,10 @@ READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
         lambda text: _each((read_integer, read_text, read_session), text.encode(errors="replace")),
         HEAD,
     ),
+    "the path of a file": (read_path, BODY_LIMIT),
+    "tags of a file": (lambda text: (tags_in(text), place_in(text.encode(errors="replace"))), HEAD),
+    "the files of a message": (lambda text: files_in(_with_files(text)), ANSWER),
+    "data URLs of a result": (lambda text: replaced_urls(text, lambda data, kind: f"{len(data)} {kind}"), ANSWER),
     "a text for the log": (lambda text: (plain(text, 1_000), clip(text, 1_000)), ANSWER),
 }
 ASKED: tuple[Callable[[Mapping[str, Any]], object], ...] = (

@@ -14,7 +14,18 @@ from pentad.shared.kinds import ControlKind
 _CONTROLS: tuple[ControlKind, ...] = get_args(ControlKind)
 _COMMANDS = frozenset({"message", "ping", "move", "approve", *_CONTROLS})
 _RUN_FIELDS = frozenset(
-    {"input", "session_id", "user_id", "message_id", "metadata", "deadline", "budget", "output_schema", "state"}
+    {
+        "input",
+        "session_id",
+        "user_id",
+        "message_id",
+        "metadata",
+        "deadline",
+        "budget",
+        "output_schema",
+        "state",
+        "files",
+    }
 )
 
 

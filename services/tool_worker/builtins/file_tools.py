@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from pentad.contracts.tools import Effect
-from pentad.services.tool_worker.session_files import SessionFiles
+from pentad.services.tool_worker.call_files import CallFiles
 from pentad.shared.plugins.context import ToolContext
 from pentad.shared.plugins.definition import ToolDefinition
 from pentad.shared.plugins.registry import define
@@ -30,7 +30,7 @@ _Content = Annotated[str | None, Field(max_length=MAX_CONTENT_CHARS)]
 Mode = Literal["overwrite", "create", "append", "replace"]
 
 
-def file_tools(files: SessionFiles, most_bytes: int) -> dict[str, ToolDefinition]:
+def file_tools(files: CallFiles, most_bytes: int) -> dict[str, ToolDefinition]:
     """Make the tools by name. ``most_bytes``: of a result that prompts hold."""
     room = most_bytes - _NOTE
 

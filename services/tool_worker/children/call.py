@@ -50,8 +50,8 @@ class ChildCall:
         self.started = loop.time()
         self.timer = loop.call_later(min(self.invocation.timeout_s, _MAX_TIMER_S), self._expire)
 
-    def take(self, data: bytes) -> None:
-        """Take bytes of its files; of a call that sends more than it may, no more."""
+    def add_bytes(self, data: bytes) -> None:
+        """Add bytes of its files; of a call that sends more than it may, no more."""
         if not self.over and len(self.files) < MAX_ARTIFACT_BYTES:
             self.files += data
 

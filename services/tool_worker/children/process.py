@@ -217,7 +217,7 @@ class ToolProcess(asyncio.Protocol):
         match frame[0]:
             case "bytes":
                 if (call := self.calls.get(frame[1])) is not None:
-                    call.take(frame[2])
+                    call.add_bytes(frame[2])
             case "done":
                 self._done(*frame[1:])
             case "progress":

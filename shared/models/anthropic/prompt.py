@@ -16,6 +16,8 @@ from pentad.shared.immutable import immutable
 from pentad.shared.models.loose_values import as_dict, as_text, parse_object
 from pentad.shared.models.thoughts import signed_blocks
 
+_DATA = "data:"
+"""The beginning of a data URL."""
 _ERROR_PREFIX = "error: "
 """The text with which the result of a failed tool call begins."""
 _FILLER_BLOCK = b'{"type":"text","text":"[The conversation goes on.]"}'
@@ -120,6 +122,9 @@ class _Turns:
 def _content_of(raw: bytes, model: str) -> _Content:
     message = parse_object(raw)
     role, content = as_text(message.get("role")), as_text(message.get("content"))
+    parts = message.get("content")
+    if isinstance(parts, list) and any(as_dict(part).get("type") == "image_url" for part in parts):
+        return _Content(role, blocks=tuple(block for part in parts if (block := _part(as_dict(part)))))
     if role == "tool":
         return _Content(role, results=(_result(as_text(message.get("tool_call_id")), content),))
     blocks = [b'{"type":"text","text":%s}' % to_json(content)] if content.strip() else []
@@ -130,6 +135,18 @@ def _content_of(raw: bytes, model: str) -> _Content:
         signed = [to_json(block) for block in signed_blocks(message, model)]
         return _Content(role, blocks=(*signed, *blocks), called=called, unsigned=not signed)
     return _Content(role, blocks=tuple(blocks))
+
+
+def _part(part: dict[str, Any]) -> bytes:
+    """Return a part of a message as a block; b'' for one that is neither text nor an image as a data URL."""
+    text = as_text(part.get("text"))
+    if part.get("type") == "text":
+        return b'{"type":"text","text":%s}' % to_json(text) if text.strip() else b""
+    head, comma, data = as_text(as_dict(part.get("image_url")).get("url")).partition(";base64,")
+    if part.get("type") != "image_url" or not comma or not head.startswith(_DATA):
+        return b""
+    source = {"type": "base64", "media_type": head.removeprefix(_DATA), "data": data}
+    return b'{"type":"image","source":%s}' % to_json(source)
 
 
 def _result(call_id: str, content: str) -> bytes:

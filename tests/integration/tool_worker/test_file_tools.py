@@ -8,7 +8,7 @@ import pytest
 from pentad.contracts.tools import Effect, ToolOutcome
 from pentad.services.tool_worker.builtins.catalogue import Builtins
 from pentad.services.tool_worker.builtins.file_tools import file_tools
-from pentad.services.tool_worker.session_files import SessionFiles
+from pentad.services.tool_worker.call_files import CallFiles
 from pentad.services.tool_worker.sources import ToolInvocation
 from pentad.shared.keys import TaskKeys
 from pentad.shared.plugins.context import ToolContext
@@ -21,7 +21,7 @@ class Worker:
 
     def __init__(self, store: Store, folder: Path) -> None:
         self.files = Workspaces(str(folder / "files"), FileLimits(1 << 20, 1 << 24))
-        self.definitions = file_tools(SessionFiles(store, self.files, 1), 4096)
+        self.definitions = file_tools(CallFiles(store, self.files, 1), 4096)
         self._tools = Builtins(self.definitions, quick=False)
 
     async def run(self, tool: str, call: str = "call-0-1", session: str = "s1", **args: Any) -> ToolOutcome:

@@ -105,7 +105,7 @@ def test_a_run_is_a_message_that_names_its_instruction() -> None:
         ({"input": ""}, "input: a text"),
         ({"input": 7}, "input: a text"),
         ({"input": "x" * 65_537}, "input: a text"),
-        ({"input": "hi", "sesion_id": "s1"}, "sesion_id: not known here; there are: budget, deadline, input"),
+        ({"input": "hi", "sesion_id": "s1"}, "sesion_id: not known here; there are: budget, deadline, files, input"),
         ({"input": "hi", "instruction": "other"}, "instruction: not known here"),
         ({"input": "hi", "task_id": "task-0-a"}, "task_id: not known here"),
         ({"input": "hi", "x" * 100_000: 1}, "not known here"),

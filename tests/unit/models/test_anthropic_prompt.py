@@ -207,3 +207,21 @@ def test_tools_have_a_schema_of_an_object() -> None:
         {"name": "g", "input_schema": empty},
         {"name": "h", "input_schema": empty},
     ]
+
+
+def test_images_become_blocks_of_the_users_message_behind_the_results() -> None:
+    parts = [
+        {"type": "text", "text": "look"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+        {"type": "image_url", "image_url": {"url": "https://elsewhere.example/x.png"}},
+        {"type": "audio"},
+    ]
+    asked: list[dict[str, Any]] = [
+        said(None, ("1", "{}")),
+        {"role": "tool", "tool_call_id": "1", "content": "drawn"},
+        user(parts),
+    ]
+    prompt = anthropic_prompt([json.dumps(message).encode() for message in asked], "m")
+    last = json.loads(b"[%s]" % prompt.messages)[-1]
+    assert [block["type"] for block in last["content"]] == ["tool_result", "text", "image"]
+    assert last["content"][2]["source"] == {"type": "base64", "media_type": "image/png", "data": "AAAA"}

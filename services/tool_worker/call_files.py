@@ -19,7 +19,7 @@ from pentad.shared.workspace.workspace import Workspace, Workspaces
 T = TypeVar("T")
 
 
-class SessionFiles:
+class CallFiles:
     """Finds and changes the workspaces of calls. ``shards``: of the system."""
 
     def __init__(self, store: Store, workspaces: Workspaces, shards: int) -> None:
