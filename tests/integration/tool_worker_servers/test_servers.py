@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -13,10 +14,12 @@ import pytest
 
 from pentad.contracts.tool_servers import ToolServer
 from pentad.contracts.tools import Effect
-from pentad.services.tool_worker.servers import server_tools
+from pentad.services.tool_worker.servers import program_link, server_tools
+from pentad.services.tool_worker.servers import served as served_servers
 from pentad.shared.errors import SettingsError
 from tests.integration.tool_worker_servers.conftest import Offer, Offering
 from tests.support.mcp.entries import HttpServerProcess, http_process, program, raw
+from tests.support.processes.up import ROOT
 from tests.support.waiting import wait_until
 
 KINDS = ["stdio", "http", "old-http", "sse"]
@@ -256,3 +259,52 @@ async def test_without_the_sdk_a_file_of_servers_stops_the_start_with_what_to_in
             pass
     async with offer() as offering:
         assert offering.names == set()
+
+
+async def test_the_tools_of_a_server_that_stays_away_are_withdrawn_and_come_back(
+    tmp_path: Path, offer: Offer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served_servers, "_LOOK_S", 0.05)
+    async with served("http", tmp_path, offer) as (offering, process):
+        assert process is not None
+        monkeypatch.setattr(served_servers, "_KEPT_S", 0.1)
+        await process.kill()
+        await offering.call("s__add", a=1, b=1, timeout_s=0.2)  # it is noticed
+        await wait_until("its tools are withdrawn", lambda: offering.names == set())
+        await process.start()
+        await wait_until("they are offered again", lambda: "s__add" in offering.names)
+
+
+async def test_a_program_that_does_not_end_when_it_is_asked_to_is_killed(
+    tmp_path: Path, offer: Offer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program_link, "_END_S", 0.1)
+    code = "import os,signal,sys,time; signal.signal(15, signal.SIG_IGN)\n"
+    code += "open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(600)"
+    async with offer(ToolServer(name="s", command=sys.executable, args=("-c", code, str(tmp_path / "pid")))):
+        await wait_until("it runs", lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+        pid = int((tmp_path / "pid").read_text())
+        os.kill(pid, 0)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+async def test_a_program_ends_with_its_worker_however_that_ends(tmp_path: Path) -> None:
+    worker = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.support.mcp.lone_worker", str(tmp_path)),
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    await wait_until("the server runs", lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+    pid = int((tmp_path / "pid").read_text())
+    worker.kill()
+    await worker.wait()
+    await wait_until("the server has ended", lambda: not _runs(pid))
+
+
+def _runs(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"

@@ -153,3 +153,17 @@ async def test_a_secret_that_cannot_stand_in_a_header_is_told_by_its_name(tmp_pa
         report = offering.report("s")
         assert "the secret TOKEN has characters that cannot stand where it is needed" in str(report.error)
         assert "hunter2" not in str(report)
+
+
+async def test_a_users_connection_that_nobody_uses_is_closed(
+    tmp_path: Path, offer: Offer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served, "_IDLE_S", 0.1)
+    settings = await keep(tmp_path, **TOKENS)
+    async with http_process("http", tmp_path) as process:
+        server = ToolServer(name="s", url=process.url, headers={"Authorization": "{{secret:TOKEN}}"})
+        async with offer(server, **settings) as offering:
+            await offering.until("s", "ready")
+            assert (await offering.call("s__add", user="bob", a=1, b=1)).text == "2"
+            await wait_until("only that of the list is left", lambda: offering.report("s").connections == 1)
+            assert (await offering.call("s__add", user="bob", a=1, b=1)).text == "2"
