@@ -119,7 +119,7 @@ class Sandbox:
         self._slots = asyncio.Semaphore(self._at_once if confining.landlock else 1)  # else they see each other's files
         try:
             with NamedTemporaryFile() as elsewhere:
-                end = await asyncio.wait_for(self.run(_PROBE, elsewhere.name), _PROBE_S)
+                end = await asyncio.wait_for(self._run_within(ScriptLimits(), _PROBE, elsewhere.name), _PROBE_S)
         except (SandboxError, ScriptLostError, OSError) as error:
             return str(error)
         except TimeoutError:
@@ -133,6 +133,9 @@ class Sandbox:
 
         Cancelling this ends the script.
         """
+        return await self._run_within(self._limits, code, args)
+
+    async def _run_within(self, limits: ScriptLimits, code: str, args: Any) -> ScriptEnd:
         if len(code.encode(errors="replace")) > MAX_CODE_BYTES:
             return ScriptEnd("error", error=f"the code has more than {MAX_CODE_BYTES} bytes: make it shorter")
         if len(json.dumps(args, ensure_ascii=False).encode(errors="replace")) > MAX_ARGS_BYTES:
@@ -143,27 +146,26 @@ class Sandbox:
                 self._home = await asyncio.to_thread(make_home)
             folder = await asyncio.to_thread(make_workspace, self._home)
             try:
-                return await self._run(job, folder)
+                return await self._run(limits, job, folder)
             finally:
                 await asyncio.shield(asyncio.to_thread(remove, folder))
 
-    async def _run(self, job: bytes, folder: str) -> ScriptEnd:
-        run = ScriptRun(self._limits)
+    async def _run(self, limits: ScriptLimits, job: bytes, folder: str) -> ScriptEnd:
+        run = ScriptRun(limits)
         try:
-            end = await self._followed(run, job, folder)
+            end = await self._followed(run, limits, job, folder)
         finally:
             run.close()
-        limits = self._limits
         files = await asyncio.to_thread(left_files, folder, limits.creations, limits.kept_bytes)
         return replace(end, files=files)
 
-    async def _followed(self, run: ScriptRun, job: bytes, folder: str) -> ScriptEnd:
+    async def _followed(self, run: ScriptRun, limits: ScriptLimits, job: bytes, folder: str) -> ScriptEnd:
         """Begin a script and wait for its end. An interpreter that has died is replaced when the next one comes."""
         if self._confined and self._confining == _NOT_PROVED:
             raise SandboxError("it is not known yet how scripts can be confined here: await prove() first")
         asked = {
             "folder": folder,
-            "limits": asdict(self._limits),
+            "limits": asdict(limits),
             "confined": self._confined,
             "landlock": self._confining.landlock,
         }

@@ -151,7 +151,7 @@ async def test_after_the_death_of_the_interpreter_another_serves(sandbox: Sandbo
 
 
 async def test_seen_from_outside_a_script_has_no_rights_no_files_and_no_environment(sandbox: Sandbox) -> None:
-    running = asyncio.create_task(sandbox.run("import time\nopen('begun', 'w').close()\ntime.sleep(600)"))
+    running = asyncio.create_task(sandbox.run("import os, time\nos.mkdir('begun')\ntime.sleep(600)"))
     await wait_until("the script to begin", lambda: list(Path(sandbox.home or "").glob("*/begun")))
     assert sandbox.interpreter is not None
     (script,) = _children(sandbox.interpreter)
