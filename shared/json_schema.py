@@ -13,6 +13,8 @@ from pydantic_core import to_json
 _MAX_MESSAGE_CHARS = 300
 _MAX_PATTERN_BYTES = 50_000
 """Bytes of a compiled pattern of `compile_pattern`: what a text costs grows with them."""
+_MAX_DFA_BYTES = 1 << 20
+"""Bytes of what is remembered while a pattern is looked for. With few of them the search is a thousand times slower."""
 _MAX_WEIGHT = 100_000
 _MAX_DEPTH = 64
 """Levels of a schema that is weighed; a deeper one weighs too much."""
@@ -49,7 +51,7 @@ def compile_pattern(pattern: str) -> Callable[[str], bool]:
     Raises ``WrongSchema`` for a wrong pattern, one with look-around or references back, and one that is too large when
     its repetitions are written out.
     """
-    options = jsonschema_rs.RegexOptions(size_limit=_MAX_PATTERN_BYTES, dfa_size_limit=_MAX_PATTERN_BYTES)
+    options = jsonschema_rs.RegexOptions(size_limit=_MAX_PATTERN_BYTES, dfa_size_limit=_MAX_DFA_BYTES)
     schema = {"type": "string", "pattern": pattern}
     try:
         return jsonschema_rs.validator_for(schema, offline=True, pattern_options=options).is_valid

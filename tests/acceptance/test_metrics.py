@@ -154,7 +154,11 @@ async def system(folder: Path, held: asyncio.Event) -> AsyncIterator[System]:
     address = f"http://127.0.0.1:{port}/v1"
     entry = {"id": "one", "endpoint": address, "model": MODEL, "default": True, "prices": {"input": 1.0, "output": 2.0}}
     (models := folder / "models.json").write_text(json.dumps({"models": [entry]}))
+    (policies := folder / "policies.toml").write_text(
+        '[[policies]]\nname = "no"\nthen = "deny"\ntool = "echo"\nargs.text.equals = "denied"\n'
+    )
     environment = {
+        "PENTAD_POLICIES": str(policies),
         "PENTAD_MODELS": str(models),
         "PENTAD_PLUGINS": "tests.support.plugins.counted_tools",
         "PENTAD_TOOL_PROCESSES": "1",
@@ -193,6 +197,7 @@ async def test_every_metric_moves_by_what_happened(tmp_path: Path) -> None:
         await appended(running, page)
         await hooks(running)
         await servers(running)
+        await denies(running)
         await retrieves(running)
         await corrects(running)
         await erases(running)
@@ -325,6 +330,13 @@ async def hooks(running: System) -> None:
     assert page.of(metrics.hooks) == len(HOOKED)
     added = (await running.bus.redis.xinfo_stream(HOOKS.key(0)))["entries-added"]
     assert page.of(metrics.published, stream=HOOKS.name) == page.of(metrics.published, stream=HOOKS_REPLY.name) == added
+
+
+async def denies(running: System) -> None:
+    """A policy denies a call."""
+    assert (await running.turn("denied", plan([("echo", {"text": "denied"})])))["status"] == "completed"
+    page = await running.page()
+    assert page.of(metrics.approvals, outcome="denied") == page.of(metrics.approvals) == 1
 
 
 async def corrects(running: System) -> None:

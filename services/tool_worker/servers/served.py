@@ -32,7 +32,7 @@ _IDLE_S = 600.0
 """Seconds after which a connection of a user that nobody uses is closed."""
 _LOOK_S = 5.0
 """Seconds between two looks at secrets and at connections that are not used."""
-_TOLD = 3
+_NAMED_TOOLS = 3
 """Tools that are not offered, of which the log tells the reason."""
 _KEPT_S = 60.0
 """Seconds for which the tools of a server that is away are offered: it may be back before they are called."""
@@ -204,7 +204,7 @@ class ServedServer:
         if offered == self.offered:
             return
         if offered.left_out:
-            said = "; ".join(f"{each.tool}: {each.why}" for each in offered.left_out[:_TOLD])
+            said = "; ".join(f"{each.tool}: {each.why}" for each in offered.left_out[:_NAMED_TOOLS])
             line = "%d tools of the MCP server %r are not offered; `pentad mcp` says which: %s"
             _say.warning(f"{self.server.name} {said}", line, offered.left_out_count, self.server.name, said)
         self.offered = offered

@@ -185,7 +185,9 @@ def test_the_openapi_document_names_every_operation_once() -> None:
     documented = [
         (method.upper(), path) for path, methods in document(ROUTE_GROUPS)["paths"].items() for method in methods
     ]
-    declared = [(each.method, each.path) for group in ROUTE_GROUPS for each, _ in operations_of(group)]
+    declared = [
+        (each.method, each.path.replace(":path}", "}")) for group in ROUTE_GROUPS for each, _ in operations_of(group)
+    ]
     health = [("GET", path) for path in ("/healthz", "/readyz", "/metrics")]
     assert sorted(documented) == sorted([*declared, *health])
 

@@ -75,7 +75,7 @@ async def test_an_accepted_id_that_names_somebody_or_something_else_is_refused(
     assert (await http.post("/v1/messages", json=again)).status_code == 202
     refused = await http.post("/v1/messages?wait=10", json=again | named)
     assert refused.status_code == 409
-    assert "user_id, task_id, instruction, output or state" in refused.json()["detail"]
+    assert "user_id, task_id, instruction, output, state or files" in refused.json()["detail"]
 
 
 @pytest.mark.parametrize("query", ["", "?wait=10"])
