@@ -361,15 +361,23 @@ class Agent:
         feed, tracker = self._feed(session, [], here), TurnTracker(message_id, leaves=task_id)
         return Turn(feed, [tracker], self.inspection, user_id=self.user_id)
 
-    async def decide(self, waiting: PendingApproval, *, approved: bool, reason: str | None = None) -> Turn:
+    async def decide(
+        self,
+        waiting: PendingApproval,
+        *,
+        approved: bool,
+        reason: str | None = None,
+        args: dict[str, Any] | None = None,
+    ) -> Turn:
         """Allow or refuse a tool call that waits for it, and return what its task does then, as a turn.
 
+        ``args``: other arguments, or the values that its ``form`` asks for.
         Raises ``NotFound``, and ``Conflict`` when it was decided otherwise before or its time is over.
         """
         task, call = waiting.task_id, waiting.tool_call_id
         here = await position(self._address, waiting.session_id)  # before it is decided: what follows is told once
         if approved:
-            await self.management.approve(task, call, reason=reason, args_digest=waiting.args_digest)
+            await self.management.approve(task, call, reason=reason, args_digest=waiting.args_digest, args=args)
         else:
             await self.management.refuse(task, call, reason=reason)
         feed = self._feed(waiting.session_id, [], here)

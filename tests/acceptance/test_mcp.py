@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import pentad
+from pentad.contracts.tool_servers import ToolServer
 from tests.support.mcp.entries import file_entry, http_process, program
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.replies import MODEL, Reply, call, say
@@ -99,6 +100,26 @@ async def test_a_server_killed_during_a_call_ends_it_by_its_tools_effect(
 
 async def _offers(agent: pentad.Agent, tool: str) -> bool:
     return tool in {each["name"] for each in await agent.inspection.tools()}
+
+
+async def test_a_call_that_needs_input_goes_on_after_everything_was_killed(tmp_path: Path) -> None:
+    port, session = free_port(), new_session()
+    played = {"LLM_BASE_URL": f"http://127.0.0.1:{port}/v1", "LLM_MODEL_ID": MODEL, "PENTAD_RECALL_TOKENS": "0"}
+    model = ScriptedModel(calling("s__book", {"city": "Rome"}), port=port)
+    async with http_process("http", tmp_path) as server, model:
+        given = played | {"PENTAD_MCP": mcp_file(tmp_path, s=ToolServer(name="s", url=server.url))}
+        with Up(tmp_path / "up", given) as system:
+            async with pentad.connect(await system.ready()) as agent:
+                await wait_until("the tools are offered", lambda: _offers(agent, "s__book"))
+                [_ async for _ in agent.session(session).turn("book it")]
+                [waiting] = await agent.inspection.approvals()
+                assert (waiting.needs, waiting.reason) == ("input", "How many seats?")
+            system.kill_everything()
+        with Up(tmp_path / "up", given) as system:
+            async with pentad.connect(await system.ready()) as agent:
+                turn = await agent.decide(waiting, approved=True, args={"seats": 3})
+                assert "it is 3 seats to Rome" in [text async for text in turn.text()][-1]
+    assert (tmp_path / "ledger").read_text() == "book to Rome accept {'seats': 3}\n"
 
 
 async def test_a_tool_that_needs_a_secret_is_offered_to_those_who_have_it(tmp_path: Path) -> None:

@@ -18,10 +18,12 @@ from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp_types import (
     CONNECTION_CLOSED,
     HEADER_MISMATCH,
+    INVALID_REQUEST,
     REQUEST_TIMEOUT,
     CallToolRequest,
     CallToolRequestParams,
     CallToolResult,
+    ErrorData,
     Implementation,
     InputRequiredResult,
     PaginatedRequestParams,
@@ -32,10 +34,12 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from pentad.contracts.ids import rfc3339
+from pentad.contracts.suspensions import Resumption
 from pentad.contracts.tool_servers import ServerCondition, ToolServer
 from pentad.contracts.tools import ToolOutcome
 from pentad.services.tool_worker.children.call_server import MAX_PROGRESS
 from pentad.services.tool_worker.servers.http_link import HttpLink
+from pentad.services.tool_worker.servers.inputs import CannotAskError, answered
 from pentad.services.tool_worker.servers.links import LOST, NOT_SENT, SESSION_GONE, ServerLink
 from pentad.services.tool_worker.servers.program_link import ProgramLink, ProgramNotFoundError
 from pentad.services.tool_worker.servers.results import input_required, outcome_of, wants_input
@@ -80,6 +84,15 @@ _SHORTEST = 4
 _CLOSE_S = 8.0
 """Seconds that the end of a connection may take."""
 _Answer: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(CallToolResult | InputRequiredResult)
+
+
+_STATE_PAUSES_S = (0.05, 0.1, 0.25, 0.25, 0.25)
+"""Seconds before a call is made again that a server wants to be made again and asks nothing for."""
+
+
+async def _asks_in_the_old_way(context: Any, params: Any) -> ErrorData:
+    """Refuse a question during a call, as servers of before 2026 ask: the call would have to wait for a person."""
+    return ErrorData(code=INVALID_REQUEST, message="Questions during a call are not answered here")
 
 
 class NotStartedError(Exception):
@@ -152,27 +165,53 @@ class ServerConnection:
 
     # Calls
 
-    async def call(self, tool: str, args: dict[str, Any], timeout_s: float, on_progress: OnProgress) -> ToolOutcome:
-        """Call a tool by the server's own name for it. Every failure is an outcome; cancelling it tells the server."""
+    async def call(
+        self,
+        tool: str,
+        args: dict[str, Any],
+        timeout_s: float,
+        on_progress: OnProgress,
+        resumed: Resumption | None = None,
+    ) -> ToolOutcome:
+        """Call a tool by the server's own name for it. Every failure is an outcome; cancelling it tells the server.
+
+        ``resumed``: the answer with which a suspended call goes on.
+        """
         begun, limit = perf_counter(), monotonic() + timeout_s
         self.calls += 1
         try:
-            outcome = await self._call(tool, args, timeout_s, limit, on_progress)
+            params = CallToolRequestParams(name=tool, arguments=args)
+            outcome = await self._call(params, resumed, timeout_s, limit, on_progress)
         finally:
             self.calls -= 1
             self.used_at = monotonic()
-        text, took = self.without_secrets(outcome.text), round((perf_counter() - begun) * 1000)
-        return ToolOutcome(outcome.kind, text, took)
+        took, suspension = round((perf_counter() - begun) * 1000), outcome.suspension
+        if suspension is not None:
+            told = self.without_secrets(suspension.message)
+            suspension = suspension.model_copy(update={"message": told})
+        return ToolOutcome(outcome.kind, self.without_secrets(outcome.text), took, suspension=suspension)
 
     async def _call(
-        self, tool: str, args: dict[str, Any], timeout_s: float, limit: float, on_progress: OnProgress
+        self,
+        params: CallToolRequestParams,
+        resumed: Resumption | None,
+        timeout_s: float,
+        limit: float,
+        on_progress: OnProgress,
     ) -> ToolOutcome:
-        named = f"the server {self._server.name!r}"
+        named, tool = f"the server {self._server.name!r}", params.name
         try:
-            try:
-                result = await self._once(tool, args, limit, on_progress)
-            except NotStartedError:  # it was away, and comes back in a moment
-                result = await self._once(tool, args, limit, on_progress)
+            if resumed is not None and resumed.needs == "input":
+                params = answered(params, resumed)
+            result = await self._patiently(params, limit, on_progress)
+            for pause in _STATE_PAUSES_S:  # it has only a state, and wants to be asked again with that
+                if not isinstance(result, InputRequiredResult) or result.input_requests:
+                    break
+                await asyncio.sleep(pause)
+                params = params.model_copy(update={"input_responses": None, "request_state": result.request_state})
+                result = await self._patiently(params, limit, on_progress)
+        except CannotAskError as error:
+            return input_required(tool, str(error))
         except NotStartedError as error:
             return ToolOutcome("error", f"{named} cannot be reached, and the call was not made: {error}")
         except CallLostError as error:
@@ -189,8 +228,17 @@ class ServerConnection:
             return ToolOutcome("error", f"{tool}: {self._told(error)}")
         return outcome_of(tool, result)
 
+    async def _patiently(
+        self, params: CallToolRequestParams, limit: float, on_progress: OnProgress
+    ) -> CallToolResult | InputRequiredResult:
+        """Make a call, once more where the server was away. Raises what `_once` does."""
+        try:
+            return await self._once(params, limit, on_progress)
+        except NotStartedError:  # it comes back in a moment
+            return await self._once(params, limit, on_progress)
+
     async def _once(
-        self, tool: str, args: dict[str, Any], limit: float, on_progress: OnProgress
+        self, params: CallToolRequestParams, limit: float, on_progress: OnProgress
     ) -> CallToolResult | InputRequiredResult:
         """Make a call once.
 
@@ -200,7 +248,7 @@ class ServerConnection:
         client = await self._connected(limit)
         try:
             async with asyncio.timeout(max(0.0, limit - monotonic()) + 1.0):
-                return await self._send(client, tool, args, limit, on_progress)
+                return await self._send(client, params, limit, on_progress)
         except MCPError as error:
             if error.code == REQUEST_TIMEOUT:
                 raise TimeoutError from None
@@ -219,7 +267,7 @@ class ServerConnection:
             raise CallLostError(self._told(error)) from None
 
     async def _send(
-        self, client: Client, tool: str, args: dict[str, Any], limit: float, on_progress: OnProgress
+        self, client: Client, params: CallToolRequestParams, limit: float, on_progress: OnProgress
     ) -> CallToolResult | InputRequiredResult:
         """Send a call. The SDK's own method would check the result against a schema of the server's, on this loop."""
 
@@ -231,7 +279,7 @@ class ServerConnection:
 
         async def ask() -> CallToolResult | InputRequiredResult:
             return await client.session.send_request(
-                CallToolRequest(params=CallToolRequestParams(name=tool, arguments=args)),
+                CallToolRequest(params=params),
                 _Answer,
                 request_read_timeout_seconds=max(0.001, limit - monotonic()),
                 progress_callback=tell,
@@ -321,6 +369,7 @@ class ServerConnection:
                 message_handler=self._heard,
                 client_info=Implementation(name="pentad", version="0.3.0"),
                 read_timeout_seconds=CONNECT_S,
+                elicitation_callback=_asks_in_the_old_way,
                 cache=None,
             )
             async with client:

@@ -1,6 +1,5 @@
 """The answer of a server to a call of its tool, as the one outcome of an attempt."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from mcp_types import (
@@ -20,6 +19,7 @@ from pydantic_core import to_json
 
 from pentad.contracts.tools import ToolOutcome
 from pentad.services.tool_worker.domain import RESULT_LIMIT
+from pentad.services.tool_worker.servers.inputs import CannotAskError, suspension_of
 from pentad.shared.clipping import clip, plain
 from pentad.shared.plugins.results import clean
 
@@ -27,14 +27,15 @@ _MAX_WORD = 200
 """Characters of a type, a name or an address that a line shows."""
 _MAX_BLOCKS = 1_000
 """Parts of one result that are looked at."""
-_MAX_WISHES = 5
-"""Wishes of a server that are told."""
 
 
 def outcome_of(tool: str, result: CallToolResult | InputRequiredResult) -> ToolOutcome:
     """Return the outcome that a server's answer is."""
     if isinstance(result, InputRequiredResult):
-        return input_required(tool, _wishes(result))
+        try:
+            return ToolOutcome("suspended", "", suspension=suspension_of(result))
+        except CannotAskError as error:
+            return input_required(tool, str(error))
     text = result_text(result)
     return (
         ToolOutcome("error", text or f"{tool} failed and does not say why")
@@ -43,14 +44,9 @@ def outcome_of(tool: str, result: CallToolResult | InputRequiredResult) -> ToolO
     )
 
 
-def input_required(tool: str, wishes: str) -> ToolOutcome:
-    """Return the outcome of a call for which the server wants something of a person first.
-
-    The one place where that is recognised: nobody is asked yet.
-    """
-    return ToolOutcome(
-        "error", f"{tool} needs input from a person before it runs, and nobody can be asked here: {wishes}"
-    )
+def input_required(tool: str, why: str) -> ToolOutcome:
+    """Return the outcome of a call for which the server wants something of a person that nobody can be asked for."""
+    return ToolOutcome("error", f"{tool} needs input from a person, and nobody can be asked here: {why}")
 
 
 def wants_input(code: int) -> bool:
@@ -109,20 +105,3 @@ def _word(text: str) -> str:
 
 def _json(value: Any) -> str:
     return clean(to_json(value, inf_nan_mode="strings").decode())
-
-
-def _wishes(result: InputRequiredResult) -> str:
-    """Return in words what a server wants."""
-    return _listed(_wish(each) for each in (result.input_requests or {}).values())
-
-
-def _wish(request: Any) -> str:
-    params = getattr(request, "params", None)
-    message = getattr(params, "message", None)
-    return _word(message) if isinstance(message, str) and message else _word(str(getattr(request, "method", "input")))
-
-
-def _listed(wishes: Iterable[str]) -> str:
-    found = list(wishes)
-    more = f"; and {len(found) - _MAX_WISHES} more" if len(found) > _MAX_WISHES else ""
-    return ("; ".join(found[:_MAX_WISHES]) or "it does not say what") + more

@@ -119,7 +119,9 @@ class ServedServer:
                 f"the server {self.server.name!r} is used by {MAX_CONNECTIONS} others at this moment: try again later"
             )
             return ToolOutcome("error", text)
-        return await connection.call(tool, invocation.args, invocation.timeout_s, on_progress)
+        return await connection.call(
+            tool, invocation.args, invocation.timeout_s, on_progress, resumed=invocation.resumed
+        )
 
     def report(self) -> ServerReport:
         """Return how the server does. Nothing in it is secret."""

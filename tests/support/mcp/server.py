@@ -16,7 +16,7 @@ from typing import Any
 import uvicorn
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context, Image
-from mcp_types import ToolAnnotations
+from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult, ToolAnnotations
 from pydantic_core import from_json, to_json
 
 READ_ONLY, IDEMPOTENT = ToolAnnotations(read_only_hint=True), ToolAnnotations(idempotent_hint=True)
@@ -102,6 +102,19 @@ def make(folder: Path) -> MCPServer:
         await ctx.notify_tools_changed()
         await ctx.session.send_tool_list_changed()
         return "grown"
+
+    @server.tool()
+    def book(ctx: Context[Any], city: str) -> str | InputRequiredResult:
+        """Book a trip; a person must say for how many."""
+        asked = ctx.input_responses
+        if not asked:
+            form = {"type": "object", "properties": {"seats": {"type": "integer", "minimum": 1}}, "required": ["seats"]}
+            wish = ElicitRequest(params=ElicitRequestFormParams(message="How many seats?", requested_schema=form))
+            return InputRequiredResult(input_requests={"seats": wish}, request_state=f"to {city}")
+        answer = asked["seats"]
+        assert isinstance(answer, ElicitResult)
+        note(f"book {ctx.request_state} {answer.action} {answer.content}")
+        return f"{answer.content['seats']} seats {ctx.request_state}" if answer.content else "not booked"
 
     @server.tool()
     def die() -> str:
