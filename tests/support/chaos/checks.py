@@ -69,6 +69,9 @@ def faults_of(follower: Follower, plan: Sequence[Step], report: Report) -> list[
         "approval_request": wanted[ALLOWED],
         "approval": wanted[ALLOWED],
     }
+    if report.failovers and (lost := wanted[ALLOWED] - len(follower.seen("approval"))) > 0:
+        report.undecided += lost
+        counts["approval"] -= lost
     faults = [
         f"{who}: {len(follower.seen(kind))} {kind}, expected {count}"
         for kind, count in counts.items()
