@@ -145,7 +145,7 @@ class ProgramRun:
     async def _looked_up(self, snapshot: monty.AsyncNameLookupSnapshot) -> monty.AsyncSnapshot:
         """A name that the program has not defined is a tool, to be kept or handed on as a function, or a mistake."""
         name = snapshot.variable_name
-        if name != CALL_TOOL and not await self.tools.parameters_of(name):
+        if name != CALL_TOOL and await self.tools.parameters_of(name) is None:
             return await snapshot.resume()
 
         def tool() -> None:

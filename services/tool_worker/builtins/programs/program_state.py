@@ -1,4 +1,4 @@
-"""The outcome of a stretch of a program: its end, its failure, or the state in which it waits for its calls in Redis."""
+"""The outcome of a stretch of a program: its end, its failure, or the state in which it waits for calls in Redis."""
 
 import zlib
 from base64 import b64decode, b64encode

@@ -1,6 +1,6 @@
 """The tool by which a model calls its other tools from a program: each call is one of Pentad, and the program waits.
 
-While its calls are made nothing of it runs: its state is kept with its own call, and it goes on from there on any worker.
+While its calls are made nothing of it runs: its state is kept with its own call, from which any worker goes on.
 """
 
 import asyncio
