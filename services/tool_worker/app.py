@@ -80,7 +80,7 @@ def _code_tools(settings: Settings, store: Store) -> list[ToolSource]:
     from pentad.services.tool_worker.builtins.code.code_tools import CodeTools
     from pentad.services.tool_worker.builtins.programs.program_tool import ProgramTool
 
-    return [CodeTools.of(settings, store), ProgramTool(store)]
+    return [CodeTools.of(settings, store), ProgramTool(store, confined=settings.pentad_sandbox == "on")]
 
 
 class ToolWorker(ConsumingService):

@@ -1,6 +1,7 @@
 """A program of a model survives the death of its worker after each of its calls, and each call is made once."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ async def test_a_program_of_five_calls_survives_its_worker_killed_after_each_and
             url = f"/v1/tasks/{asked['task_id']}/approvals/{asked['tool_call_id']}"
             assert (await http.post(url, json={"approved": True})).is_success
             await bus.until("s1", "tool_result", n + 1)
-            await wait_until("the program to go on", lambda task=asked["task_id"]: _is_at_work(bus, task))
+            await wait_until("the program to go on", partial(_is_at_work, bus, asked["task_id"]))
             team.restart(worker)
             await team.ready(worker)
         (end,) = await bus.until("s1", "task_end")

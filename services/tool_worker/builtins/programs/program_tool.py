@@ -65,8 +65,9 @@ class ProgramTool:
 
     quick = False
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, *, confined: bool = True) -> None:
+        """``confined``: whether the kernel confines the interpreter, too."""
+        self._store, self._confined = store, confined
         self._definition: ToolDefinition = define(run_program, effect=Effect.PURE, timeout=_TIMEOUT_S)
         self._interpreters: Interpreters | None = None
         self.tools: Mapping[str, ToolSpec] = MappingProxyType({})
@@ -80,20 +81,21 @@ class ProgramTool:
                 raise
             log.warning("run_program is not offered: %s", _NOT_INSTALLED)
             return
-        interpreters: Interpreters = module.Interpreters(CallableTools(self._store))
         try:
+            interpreters: Interpreters = module.Interpreters(CallableTools(self._store), confined=self._confined)
+            self._interpreters = interpreters
             await interpreters.open()
         except PentadError as error:
             log.warning("run_program is not offered: %s", error)
-            await interpreters.aclose()
+            await self.stop(0)
             return
-        self._interpreters = interpreters
         self.tools = MappingProxyType({self._definition.spec.name: self._definition.spec})
 
     async def stop(self, grace_s: float) -> None:
         """End what runs."""
         if self._interpreters is not None:
             await self._interpreters.aclose()
+            self._interpreters = None
 
     async def run(self, invocation: ToolInvocation, on_progress: OnProgress, *, alone: bool = False) -> ToolOutcome:
         """Run one stretch of a program. Every failure is an outcome; a stretch whose process was lost runs again."""
