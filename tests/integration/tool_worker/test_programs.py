@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pydantic_monty as monty
 import pytest
 
 from pentad.contracts.suspensions import InnerResult, Resumption
@@ -18,7 +17,7 @@ from pentad.contracts.tools import ToolOutcome, ToolSpec
 from pentad.services.tool_worker.builtins.programs import interpreters
 from pentad.services.tool_worker.builtins.programs.callable_tools import CallableTools
 from pentad.services.tool_worker.builtins.programs.interpreters import Interpreters
-from pentad.services.tool_worker.builtins.programs.program_run import ProgramLimits
+from pentad.services.tool_worker.builtins.programs.program_run import ProgramLimits, ProgramRun
 from pentad.services.tool_worker.builtins.programs.program_tool import MAX_CODE_CHARS, ProgramTool
 from pentad.services.tool_worker.sources import ToolInvocation
 from pentad.shared.models.tool_forms import what_servers_refuse
@@ -90,7 +89,6 @@ async def test_the_tool_describes_itself_in_a_form_that_model_servers_take(tool:
         ("x = []\nwhile True: x.append('y' * 1000)", "MemoryError"),
         ("def f(): return f()\nf()", "RecursionError"),
         ("class A:\n    def __repr__(self): return repr(self)\nrepr(A())", "Error"),
-        ("import re\nre.match('(a*)*b', 'a' * 40)", "Error"),
         ("while True: print('x' * 1000)", "Error"),
         ("import os\nos.environ['PATH']", "not supported"),
         ("import os\nos.system('id')", "Error"),
@@ -161,6 +159,7 @@ async def test_code_that_does_not_fit_is_told(tool: ProgramTool, code: Any) -> N
         ("import datetime\ndatetime.date(2026, 1, 2)", "2026-01-02"),
         ("class P:\n    def __init__(self): self.x = 1\nP()", {"x": 1}),
         ("x = []\nx.append(x)\nx", ["[...]"]),
+        ("import re\nre.match('(a*)*b', 'a' * 40)", None),
         ("result = 3", 3),
         ("result = 3\n4", 4),
         ("result = 3\nprint('x')", 3),
@@ -216,14 +215,14 @@ async def test_a_program_beyond_the_time_of_its_call_is_ended(tool: ProgramTool)
 def worker_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
     """Give the id of the interpreter's process that runs."""
     seen = list[int]()
-    begin = interpreters.ProgramRun._begun
+    begin = ProgramRun._begun
 
     async def noting(run: Any) -> Any:
         seen.append(run.session.worker_pid)
         return await begin(run)
 
     with monkeypatch.context() as patched:
-        patched.setattr(interpreters.ProgramRun, "_begun", noting)
+        patched.setattr(ProgramRun, "_begun", noting)
         yield lambda: seen[-1] if seen else 0
 
 
@@ -291,7 +290,3 @@ async def test_where_the_kernel_cannot_confine_it_the_tool_is_not_offered(
     await made.start(lambda: None)
     assert (dict(made.tools), "run_program is not offered" in caplog.text) == ({}, True)
     await made.stop(0)
-
-
-def test_the_interpreter_is_the_one_whose_dumps_are_read() -> None:
-    assert monty.__version__ == interpreters.VERSION

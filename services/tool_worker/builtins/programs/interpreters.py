@@ -19,6 +19,8 @@ _PROGRAMS_AT_ONCE = 4
 """Programs that compute at once in one tool-worker; others wait, within the time of their call."""
 _HANG_S = 5.0
 """Seconds beyond its own limits after which an interpreter is ended."""
+_POLICY: monty.OSPolicy = {"sleep": "system", "sleep_system_max": float("inf")}
+"""Sleeps are not cut short: too long ones are refused where they are asked for."""
 _SETTLE_S = 0.2
 """Seconds in which the threads of the pool let go of Python after its end: a process that exits sooner may abort."""
 
@@ -75,7 +77,8 @@ class Interpreters:
         if self._launcher is not None:
             self._launcher.keep()
         try:
-            async with self._pool.checkout(limits=self._limits.for_interpreter(state.seconds)) as session:
+            limits = self._limits.for_interpreter(state.seconds)
+            async with self._pool.checkout(limits=limits, os_policy=_POLICY) as session:
                 run = ProgramRun(session, code, self._tools, state)
                 return await run.go(None if resumed is None else resumed.results or ())
         except monty.MontyCrashedError as error:
