@@ -12,7 +12,7 @@ from pydantic_core import to_json
 
 from pentad.contracts.approvals import ApprovalRule
 from pentad.contracts.ids import rfc3339
-from pentad.contracts.instructions import Instruction
+from pentad.contracts.instructions import DIRECT_CALL, Instruction
 from pentad.contracts.suspensions import MAX_INNER_CALLS, MAX_STATE
 from pentad.contracts.tools import Effect, ToolOutcome
 from pentad.services.tool_worker.builtins.catalogue import BUILTINS
@@ -35,6 +35,7 @@ from tests.integration.handlers.test_approvals import (
     result,
     waiting,
 )
+from tests.integration.handlers.test_direct_calls import call_of
 from tests.integration.handlers.test_own_tools import told
 
 
@@ -224,6 +225,18 @@ async def test_a_program_calls_only_tools_that_its_instruction_offers(started: P
     flow = await started('echo(text="x")\nget_weather(place="a")', {"instruction": "few"}, instructions=[few])
     text = await failed(flow)
     assert ("there is no tool 'get_weather'" in text, ran) == (True, [])
+
+
+async def test_a_program_that_is_called_outside_a_conversation_calls_any_tool(
+    started: Programs, store: Store, tool: _Noting
+) -> None:
+    flow = await started("1")
+    await flow.say(
+        call_of("run_program", code='get_weather(place="a")["degrees"]'), instruction=DIRECT_CALL, task_id="new"
+    )
+    await flow.drive()
+    ends = await told(store, "tool_result")
+    assert (json.loads(ends[-1]["result"]), ran) == ({"result": 1}, ["a"])
 
 
 async def test_a_cancelled_task_ends_its_program_while_it_waits(started: Programs, store: Store, tool: _Noting) -> None:
