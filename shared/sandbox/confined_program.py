@@ -4,9 +4,9 @@ It is for a program of an extra, such as an interpreter, that is careful itself:
 here knows a setting; it needs the standard library alone.
 """
 
+import _socket  # the module `socket` takes longer to import than all else here
 import os
 import resource
-import socket
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -76,7 +76,7 @@ def _is_refused_files() -> bool:
 
 def _is_refused_sockets() -> bool:
     try:
-        socket.socket().close()
+        _socket.socket().close()
     except PermissionError:
         return True
     return False

@@ -5,7 +5,6 @@ Everything here acts on the calling process and cannot be taken back.
 
 import ctypes
 import os
-import platform
 import stat
 from collections.abc import Iterable, Mapping
 
@@ -54,9 +53,9 @@ class _Program(ctypes.Structure):
 
 def architecture() -> Architecture:
     """Return the architecture of this machine. Raises ``ConfinementError`` for one whose calls are not known here."""
-    found = ARCHITECTURES.get(platform.machine())
+    found = ARCHITECTURES.get(os.uname().machine)
     if found is None:
-        raise ConfinementError(f"scripts cannot be confined on {platform.machine()}: only on x86_64 and aarch64")
+        raise ConfinementError(f"scripts cannot be confined on {os.uname().machine}: only on x86_64 and aarch64")
     return found
 
 

@@ -8,13 +8,17 @@ from pathlib import Path
 from pentad.shared.sandbox.script_run import SandboxError
 from pentad.shared.sandbox.workspace import make_home, remove
 
-_ROOT = Path(__file__).parents[3]
-"""The folder in which the package lies."""
+_SHARED = Path(__file__).parents[1]
+_PACKAGES = (("pentad", str(_SHARED.parent)), ("pentad.shared", str(_SHARED)))
+"""Packages of the launcher's module, and their folders. Their own first modules are not run: each stretch of a program
+waits for its launcher, and they would take longer than all else."""
 _MAX_FIRST_LINE = 127
 """Characters that all kernels read of a script's first line."""
 _LINES = """\
 import sys
-sys.path.insert(0, {root!r})
+for name, folder in {packages!r}:
+    sys.modules[name] = package = type(sys)(name)
+    package.__path__ = [folder]
 from pentad.shared.sandbox.confined_program import become
 become({program!r}, sys.argv[1:], {cpu_s!r})
 """
@@ -33,7 +37,7 @@ class Launcher:
             raise SandboxError(
                 f"the kernel starts no script of the interpreter {python}: install Python at a short path"
             )
-        body = _LINES.format(root=str(_ROOT), program=os.path.realpath(program), cpu_s=cpu_s)
+        body = _LINES.format(packages=_PACKAGES, program=os.path.realpath(program), cpu_s=cpu_s)
         self._text, self._folder = f"{first}\n{body}", make_home()
         self.path = os.path.join(self._folder, "confined")
         """The script, to be started in place of the program."""

@@ -8,7 +8,7 @@ the times, owners and modes of files, which Landlock does not guard.
 import errno
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pentad.shared.sandbox.syscall_numbers import Architecture
 
@@ -25,8 +25,7 @@ _O_CREAT, _O_ACCMODE, _O_TRUNC, _O_TMPFILE_BIT = 0o100, 0o3, 0o1000, 0o20000000
 _OPENED = _O_ACCMODE | _O_TRUNC | _O_TMPFILE_BIT
 
 
-@dataclass(frozen=True, slots=True)
-class ArgumentIn:
+class ArgumentIn(NamedTuple):
     """A rule: the call is allowed when these bits of one of its arguments have one of these values."""
 
     argument: int
@@ -34,7 +33,6 @@ class ArgumentIn:
     mask: int = _ALL_BITS
 
 
-@dataclass(frozen=True, slots=True)
 class AbsentCall:
     """A rule: the kernel seems not to have the call, so that its caller makes another that can be looked into."""
 

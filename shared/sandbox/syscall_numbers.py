@@ -5,11 +5,10 @@ are installed. arm64 has no call that another does better: no `open`, as there i
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Architecture:
+class Architecture(NamedTuple):
     """A processor architecture as the kernel's filters see it."""
 
     audit: int
