@@ -30,7 +30,7 @@ async def test_scripts_run_confined_and_are_kept_for_their_user_and_the_tenant(t
         }
         called = {"code": 'calculator(expression="6*7") + len(echo(text="four"))'}
         assert json.loads(await execute("run_program", called)) == {"result": 46}
-        with pytest.raises(pentad.ToolFailed, match="PermissionError|FileNotFoundError"):
+        with pytest.raises(pentad.ToolFailed, match=r"PermissionError|FileNotFoundError"):
             await execute("run_python", {"code": f"open({str(tmp_path / 'admin.key')!r}).read()"})
         with pytest.raises(pentad.ToolFailed, match="PermissionError"):
             await execute("run_python", {"code": "import socket\nsocket.create_connection(('127.0.0.1', 80))"})

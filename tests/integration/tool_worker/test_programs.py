@@ -196,6 +196,31 @@ async def test_a_result_that_is_json_comes_parsed_and_any_other_as_text(
     assert (await finished(tool, "repr(now())", text))["result"] == (repr(text) if value is None else value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 190 + "]" * 190,
+        str(10**4000),
+        "[" + "1," * 30_000 + "1]",
+        '{"": {"__class__": 1}}',
+        '"\\u0000"',
+        "1e999",
+        '"\\ud800"',
+    ],
+)
+async def test_any_result_of_a_call_reaches_the_program_or_fails_it_in_words(tool: ProgramTool, text: str) -> None:
+    code = "x = now()\nlen(str(x))"
+    outcome = await run(tool, code, _resumed(await run(tool, code), InnerResult(ok=True, text=text)))
+    assert outcome.kind == "ok" or (outcome.kind == "error" and "Traceback" in outcome.text), outcome
+    print(outcome.kind, outcome.text[:300])
+
+
+async def test_results_that_do_not_belong_to_what_was_asked_are_refused(tool: ProgramTool) -> None:
+    resumed = _resumed(await run(tool, "now()"))
+    outcome = await run(tool, "now()", resumed)
+    assert (outcome.kind, "waits for 1 results and has got 0" in outcome.text) == ("error", True), outcome
+
+
 async def test_a_program_computes_no_longer_than_it_may_altogether(tool: ProgramTool) -> None:
     code = "import time\nwhile True:\n    t = time.time()\n    while time.time() - t < 0.3: pass\n    now()"
     outcome, calls = await run(tool, code), 0

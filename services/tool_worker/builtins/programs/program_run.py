@@ -134,6 +134,8 @@ class ProgramRun:
     async def _resumed(self, results: Sequence[InnerResult]) -> monty.AsyncSnapshot:
         """Go on from what was kept, with the results of the calls that the program waits for."""
         asked = self.state.asked
+        if len(results) != len(asked):
+            raise UnkeepableProgramError(f"it waits for {len(asked)} results and has got {len(results)}: run it again")
         snapshot = await self.session.load_snapshot(self.state.unpacked, print_callback=self.output)
         answers = {number: _answer(result) for number, result in zip(asked, results, strict=True)}
         if isinstance(snapshot, monty.AsyncFutureSnapshot):
