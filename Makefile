@@ -68,7 +68,7 @@ eval-routing: $(STAMP)
 	$(BIN)/python -m tests.evaluation.routing --data "$(DATA)" --embed $(or $(EMBED),simple) $(if $(MODEL),--model $(MODEL)) $(ARGS)
 
 chaos: $(STAMP)
-	$(BIN)/python -m tests.acceptance.chaos --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5) --tasks $(or $(TASKS),100) --each $(or $(EACH),1) $(if $(VICTIMS),--victims $(VICTIMS)) $(if $(DISKS),--full-disks $(DISKS)) $(if $(CLOCKS),--clocks)
+	$(BIN)/python -m tests.acceptance.chaos --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5) --tasks $(or $(TASKS),100) --each $(or $(EACH),1) $(if $(VICTIMS),--victims $(VICTIMS)) $(if $(DISKS),--full-disks $(DISKS)) $(if $(CLOCKS),--clocks) $(if $(HANDS),--hands)
 
 # Who imports whom: ROOM=shared/memory for the modules of one folder, ARGS=--dot for Graphviz.
 look: $(STAMP)
