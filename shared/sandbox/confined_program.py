@@ -30,6 +30,8 @@ _NICE = 10
 
 def become(program: str, arguments: Sequence[str], cpu_s: int) -> None:
     """Confine this process and become the program, with an empty environment. ``cpu_s``: seconds of a processor."""
+    with suppress(OSError):
+        os.setsid()  # Ctrl-C is for the process that started us
     _bound(cpu_s)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     kernel.close_from(_FIRST_FREE)

@@ -84,6 +84,7 @@ async def test_the_tool_describes_itself_in_a_form_that_model_servers_take(tool:
         ("9**9**9", "MemoryError"),
         ("x = 10\nwhile True: x = x * x", "Error"),
         ("'a' * 10**11", "MemoryError"),
+        ("x = 10**1000000\ny = x*x*x*x*x*x*x*x*x*x*x*x*x*x", "Error"),
         ("[0] * 10**10", "MemoryError"),
         ("x = [1]\nwhile True: x += x", "MemoryError"),
         ("x = []\nwhile True: x.append('y' * 1000)", "MemoryError"),
@@ -263,6 +264,17 @@ async def test_an_interpreter_that_is_lost_is_no_fault_of_its_program(
         os.kill(pid(), signal.SIGKILL)
         assert (await running).kind == "interrupted"
     assert await finished(tool, "1 + 1") == {"result": 2}
+
+
+async def test_a_program_that_loses_its_interpreter_again_has_brought_it_down(
+    tool: ProgramTool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with worker_process(monkeypatch) as pid:
+        call = ToolInvocation("run_program", {"code": SLOW}, 30)
+        running = asyncio.create_task(tool.run(call, lambda *_: None, alone=True))
+        await wait_until("the program to run", pid)
+        os.kill(pid(), signal.SIGKILL)
+        assert (await running).kind == "crashed"
 
 
 async def test_a_cancelled_call_ends_its_interpreter(tool: ProgramTool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,7 +97,7 @@ class ProgramRun:
 
     async def go(self, results: Sequence[InnerResult] | None) -> Suspension | ProgramEnd:
         """Run until the program needs calls or has ended. Raises ``ProgramFailedError``, and ``MontyCrashedError`` when
-        the interpreter is lost.
+        the interpreter is lost otherwise than by a step without end.
 
         ``results``: those of the calls that it waits for; None for a program that begins.
         """
@@ -121,8 +121,10 @@ class ProgramRun:
                     else:
                         return await self._suspension(snapshot, [call], begun)
             return await self._end(snapshot.output)
-        except monty.MontyCrashedError:
-            raise
+        except monty.MontyCrashedError as lost:
+            if not lost.timed_out:
+                raise
+            raise self._failed("TimeoutError: it computes for longer than it may, in one step of its own") from None
         except monty.MontyError as error:
             raise self._failed(_told(error)) from None
         except UnkeepableProgramError as error:

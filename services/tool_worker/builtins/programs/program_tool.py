@@ -98,7 +98,7 @@ class ProgramTool:
             self._interpreters = None
 
     async def run(self, invocation: ToolInvocation, on_progress: OnProgress, *, alone: bool = False) -> ToolOutcome:
-        """Run one stretch of a program. Every failure is an outcome; a stretch whose process was lost runs again."""
+        """Run one stretch of a program. Every failure is an outcome; one whose process was lost runs once more."""
         assert self._interpreters is not None
         name, begun = invocation.tool, perf_counter()
 
@@ -114,7 +114,7 @@ class ProgramTool:
         except (UnkeepableProgramError, ProgramFailedError) as error:
             return outcome("error", f"{name}: {error}")
         except InterpreterLostError as error:
-            return outcome("interrupted", str(error))
+            return outcome("crashed" if alone else "interrupted", f"{name}: {error}")
         except TimeoutError:
             return outcome("timeout", f"{name}: it has neither ended nor made a call within {invocation.timeout_s:g} s")
         if isinstance(end, Suspension):
