@@ -187,6 +187,17 @@ async def test_a_call_of_a_program_waits_for_its_approval(started: Programs) -> 
     assert ((await ended(flow))["result"], ran) == ([1, "sent to ada"], ["a", "ada"])
 
 
+async def test_awaited_calls_wait_for_their_approvals_together(started: Programs, store: Store) -> None:
+    code = 'import asyncio\nawait asyncio.gather(send_mail(to="ada"), get_weather(place="a"), send_mail(to="bob"))'
+    flow = await started(code)
+    assert (await flow.status(), ran, len(await waiting(flow))) == ("waiting", ["a"], 2)
+    for asked in reversed(await told(store, "approval_request")):
+        await decide(flow, YES, asked["tool_call_id"])
+        await flow.drive()
+    first, _, last = (await ended(flow))["result"]
+    assert (first, last, ran) == ("sent to ada", "sent to bob", ["a", "bob", "ada"])
+
+
 async def test_edited_arguments_of_a_call_of_a_program_are_those_that_are_used(started: Programs) -> None:
     flow = await started(MAILS)
     assert (await refused_decision(flow, edited(whom="eve"))).status == 422

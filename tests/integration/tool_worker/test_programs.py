@@ -298,11 +298,24 @@ async def test_an_interpreter_is_confined_and_holds_nothing_of_the_worker(
         process = Path(f"/proc/{pid()}")
         status = dict(line.split(":\t", 1) for line in (process / "status").read_text().splitlines())
         held = {end.name: os.readlink(end) for end in (process / "fd").iterdir()}
-        environment = (process / "environ").read_bytes()
+        environment, leads = (process / "environ").read_bytes(), os.getsid(pid()) == pid()
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
     assert (status["Seccomp"], status["NoNewPrivs"], int(status["CapEff"], 16)) == ("2", "1", 0)
     assert (environment, set(held)) == (b"", {"0", "1", "2"})
+    assert leads, "Ctrl-C in the terminal of the worker is not for it"
+
+
+async def test_an_operator_may_leave_the_confining_to_the_interpreter(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interpreters, "landlock_here", lambda: 0)
+    made = ProgramTool(store, confined=False)
+    await made.start(lambda: None)
+    try:
+        assert await finished(made, "6 * 7") == {"result": 42}
+    finally:
+        await made.stop(0)
 
 
 async def test_without_the_package_the_tool_is_not_offered_and_the_log_says_what_to_install(
