@@ -152,7 +152,7 @@ class Settings(BaseModel):
     """Another server that speaks Tavily's protocol; unset: `https://api.tavily.com`."""
     pentad_code: Literal["off", "on"] = "off"
     """`on`: models are offered `run_python`, and with `PENTAD_SCRIPTS` tools that keep scripts and run them again,
-    where the kernel can confine them: docs/sandbox.md."""
+    where the kernel can confine them; with the extra `code` also `run_program`: docs/sandbox.md."""
     pentad_sandbox: Literal["on", "off"] = "on"
     """`off`: scripts of models run without a sandbox, as the tool-worker's own user, with its files and network; only
     where something else confines the whole tool-worker."""
