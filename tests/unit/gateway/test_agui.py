@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
+from ag_ui import core
 
 from pentad.contracts.turns import TurnTracker
 from pentad.services.gateway.domain.frames import UnreadableError
@@ -17,7 +18,6 @@ from pentad.services.gateway.protocols.agui.run_input import (
 )
 from pentad.services.gateway.protocols.agui.translation import AguiRun, Out, messages_of
 
-core = pytest.importorskip("ag_ui.core")
 TASK, CHILD = "task-0-a", "task-0-b"
 BODY: dict[str, Any] = {"threadId": "t", "runId": "r", "messages": [{"id": "u", "role": "user", "content": "hi"}]}
 
