@@ -96,10 +96,10 @@ async def test_code_gives_its_result_what_it_prints_and_the_files_it_leaves(tool
 
 
 async def test_of_many_files_that_code_leaves_the_rest_is_named(tools: CodeTools) -> None:
-    code = "for n in range(20):\n    open(f'{n:02}.bin', 'wb').write(bytes(1 << 20))"
+    code = "for n in range(20):\n    open(f'{n:02}.bin', 'wb').write(bytes(9))"
     left = (await done(tools, "run_python", code=code))["files"]
     assert [line.partition(" ")[0] for line in left] == ["[the"] * MAX_ARTIFACTS + ["[file"] * (20 - MAX_ARTIFACTS)
-    assert left[-1] == f"[file 19.bin: 1,048,576 bytes, not kept: of one call {MAX_ARTIFACTS} are]"
+    assert left[-1] == f"[file 19.bin: 9 bytes, not kept: of one call {MAX_ARTIFACTS} are]"
 
 
 @pytest.mark.parametrize(
