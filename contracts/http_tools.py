@@ -16,7 +16,7 @@ from pentad.contracts.tool_servers import (
     secrets_in,
     split_address,
 )
-from pentad.contracts.tools import RESERVED_NAMES, Effect
+from pentad.contracts.tools import RESERVED_NAMES, TIMEOUT_S, Effect, ToolSpec
 
 MAX_HTTP_TOOL_BYTES = 65_536
 """Bytes that one registered tool may have as JSON."""
@@ -27,8 +27,8 @@ ArgumentPlace = Literal["path", "query", "header", "body", "whole_body"]
 """Place of an argument in a request: in the path, as a parameter of the query, as a header, as a member of the JSON
 object in the body, or as the JSON value that the whole body is."""
 ArgumentForm = Literal["plain", "comma", "deep", "json"]
-"""Form of a list or an object outside a body: a parameter for each item, one with commas between the items, one for each
-member as ``NAME[MEMBER]``, or JSON."""
+"""Form of a list or an object outside a body: a parameter for each item, one with commas between the items, a parameter
+for each member as ``NAME[MEMBER]``, or JSON."""
 OWN_HEADERS = frozenset(
     {"connection", "content-encoding", "content-length", "content-type", "host", "idempotency-key", "transfer-encoding"}
 )
@@ -76,8 +76,8 @@ class HttpTool(Contract):
     url: Annotated[str, StringConstraints(min_length=1, max_length=2_000)]
     """Address of the endpoint; ``{NAME}`` in its path or query stands for an argument."""
     method: HttpMethod = "POST"
-    headers: Annotated[Mapping[str, Annotated[str, StringConstraints(max_length=32_768)]], Field(max_length=64)] = Field(
-        default_factory=dict
+    headers: Annotated[Mapping[str, Annotated[str, StringConstraints(max_length=32_768)]], Field(max_length=64)] = (
+        Field(default_factory=dict)
     )
     """Headers of each request; values may hold ``{{secret:NAME}}``."""
     effect: Effect | None = None
@@ -168,6 +168,20 @@ class HttpTool(Contract):
     def secrets(self) -> list[str]:
         """Names of the secrets that a call needs, sorted."""
         return secrets_in(*self.headers.values())
+
+    def spec(self) -> ToolSpec:
+        """Return the tool as workers publish it."""
+        return ToolSpec(
+            name=self.name,
+            description=self.description,
+            parameters={"properties": {}, **self.parameters},
+            effect=self.actual_effect,
+            timeout=self.timeout_s or TIMEOUT_S,
+            queue=self.queue,
+            approval=self.approval,
+            secrets=self.secrets,
+            registered=True,
+        )
 
     def _argument_in_path(self, placeholder: str) -> str:
         """Return the argument that fills a placeholder."""

@@ -31,6 +31,8 @@ from pentad.services.gateway.operator.dead_letter_routes import DeadLetterRoutes
 from pentad.services.gateway.operator.dead_letters import Letters
 from pentad.services.gateway.operator.graph_routes import GraphRoutes
 from pentad.services.gateway.operator.hook_routes import HookRoutes
+from pentad.services.gateway.operator.http_tool_routes import HttpToolRoutes
+from pentad.services.gateway.operator.http_tools import HttpToolRegistry
 from pentad.services.gateway.operator.instruction_routes import InstructionRoutes, RunRoutes
 from pentad.services.gateway.operator.model_calls import ModelCallClient
 from pentad.services.gateway.operator.model_routes import ModelRoutes
@@ -103,7 +105,7 @@ ROUTE_GROUPS: tuple[type, ...] = (
     *(MessageRoutes, SessionRoutes, FileRoutes, TokenRoutes, TaskRoutes, ApprovalRoutes, ForkRoutes, ToolRoutes),
     *(MemoryRoutes, ForgettingRoutes, UpkeepRoutes, KnowledgeRoutes, ErasureRoutes),
     *(ModelRoutes, CompletionRoutes, InstructionRoutes, GraphRoutes, HookRoutes, PolicyRoutes, RunRoutes),
-    *(ToolServerRoutes, SecretRoutes),
+    *(ToolServerRoutes, HttpToolRoutes, SecretRoutes),
     *(DeadLetterRoutes, DocumentRoutes),
 )
 """All groups of routes but health and metrics, which every service has."""
@@ -209,6 +211,7 @@ class GatewayService:
             HookRoutes(store),
             PolicyRoutes(self._policies),
             ToolServerRoutes(ToolServerRegistry(store, commands=settings.pentad_mcp_commands == "on")),
+            HttpToolRoutes(HttpToolRegistry(store, settings.pentad_web_allow)),
             SecretRoutes(SecretStore.of(settings)),
             RunRoutes(self._book, turns, self._streams.closing, shards),
             DeadLetterRoutes(letters, Redrives(store, letters, queries, settings.session_ttl_s, shards)),

@@ -16,6 +16,7 @@ from pentad.services.tool_worker.builtins.memory_search import MemoryReader, mem
 from pentad.services.tool_worker.builtins.result_read import KeptResults, result_reading_tool
 from pentad.services.tool_worker.call_files import CallFiles
 from pentad.services.tool_worker.children.pool import ToolProcesses
+from pentad.services.tool_worker.endpoints.endpoint_tools import EndpointTools
 from pentad.services.tool_worker.given_tools import GivenTools
 from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.hooks import HOOKS_AT_ONCE, HookServer
@@ -116,8 +117,9 @@ class ToolWorker(ConsumingService):
         asking = Builtins(memory_tools(reader) | beside | files | web, quick=False)
         code = _code_tools(settings, self.store)
         self._servers = ServerTools(settings, self.store)
+        self._endpoints = EndpointTools(settings, self.store)
         ours = [Builtins(builtins_of(settings.time_zone)), asking, *code, self._servers]
-        self._sources = ToolSources(*ours, self._processes, *more)
+        self._sources = ToolSources(self._endpoints, *ours, self._processes, *more)
         self._handlers: list[ToolHandler] = []
         self._queues: set[str] = set()
         """Names of the queues that are served."""
@@ -148,7 +150,8 @@ class ToolWorker(ConsumingService):
         """Warn once of each tool that models will find hard to use, or that model servers are known to refuse."""
         theirs = self._servers.tools
         for spec in specs:
-            if self._warned_about.get(spec.name) == spec or theirs.get(spec.name) is spec:  # nobody here can mend those
+            is_theirs = spec.registered or theirs.get(spec.name) is spec  # nobody here can mend those
+            if is_theirs or self._warned_about.get(spec.name) == spec:
                 continue
             for gap in description_gaps(spec):
                 log.warning("%s", gap)
@@ -190,6 +193,7 @@ class ToolWorker(ConsumingService):
             await guarded("publish tools", self._forget_others)
         self.background.run(self._keep_published())
         self.background.run(self._servers.follow())
+        self.background.run(self._endpoints.follow())
         self.background.run(report_servers(self.store, self.consumer_name, self._servers.reports))
         self._following = asyncio.create_task(self._follow_changes())
 

@@ -132,9 +132,7 @@ class OutsideClient:
         if self._wire is not None:
             await self._wire.aclose()
 
-    async def send(
-        self, request: OutsideRequest, *, wants: Callable[[str], bool] = lambda _: True
-    ) -> OutsideAnswer:
+    async def send(self, request: OutsideRequest, *, wants: Callable[[str], bool] = lambda _: True) -> OutsideAnswer:
         """Send a request. ``wants``: says by its content type whether a body is read.
 
         Raises ``OutboundError``, and ``LostAnswerError`` once the server may have received the request.

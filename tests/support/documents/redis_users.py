@@ -40,6 +40,7 @@ SHARES: Mapping[Service, Sequence[str]] = {
         keys.MEMORY_REBUILD_LATER,
         *_REGISTRIES,
         keys.SERVERS_REGISTRY,
+        keys.HTTP_TOOLS_REGISTRY,
         keys.HOOKS_PUBLISHED,
         keys.MODEL_HEALTH,
         f"pentad:{{{STREAMS['inbound-dead'].template}}}:*",
@@ -96,6 +97,7 @@ LOOKS: Mapping[Service, Sequence[str]] = {
     "task-runner": (*_REGISTRIES, keys.TOOLS_REGISTRY, keys.HOOKS_PUBLISHED, *_PUBLISHED),
     "tool-worker": (
         keys.SERVERS_REGISTRY,
+        keys.HTTP_TOOLS_REGISTRY,
         f"{keys.tag(_ANY)}:user:*:*:erased",
         f"{keys.tag(_ANY)}:session:*:*:erased",
     ),
