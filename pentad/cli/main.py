@@ -174,7 +174,7 @@ def _add_send(commands: Any) -> None:
 
 
 def _add_tool(commands: Any) -> None:
-    parser = _command(commands, "tool", "Call a tool outside a conversation, without a model.")
+    parser = _command(commands, "tool", "Call a tool without a model; register endpoints of HTTP as tools.")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     call = _client(actions, "call", "Call a tool, wait for its end, print the result. It runs once.")
     call.add_argument("name", metavar="NAME", help="the tool: one of `pentad tools`")
@@ -183,6 +183,31 @@ def _add_tool(commands: Any) -> None:
     call.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="give the call up after so long")
     call.add_argument("--call-id", metavar="ID", type=_external, help="the same call again gives the same result")
     _json(call)
+    text = "Register endpoints of HTTP as tools. Needs PENTAD_ADMIN_KEY where the gateway has one."
+    add = _client(actions, "add", text)
+    add.add_argument("source", metavar="FILE|URL", help="a file of tools in JSON; a document of OpenAPI 3, or its URL")
+    of_api = "of a document: "
+    add.add_argument("--base", metavar="URL", help=f"{of_api}where the API is, if not at its first server")
+    add.add_argument("--operations", metavar="IDS", type=_names, help=f"{of_api}those that are wanted, with commas")
+    add.add_argument("--prefix", metavar="TEXT", help=f"{of_api}begins the names of its tools")
+    add.add_argument(
+        "--header", metavar="TEXT", action="append", type=_header, help="NAME: VALUE, which may hold {{secret:NAME}}"
+    )
+    remove = _client(actions, "remove", "Remove registered tools.")
+    remove.add_argument("names", metavar="NAME", nargs="+", help="a tool, or a pattern such as 'crm_*'")
+
+
+def _names(text: str) -> list[str]:
+    """Return names that are separated by commas."""
+    return [name for each in text.split(",") if (name := each.strip())]
+
+
+def _header(text: str) -> tuple[str, str]:
+    """Return the name and the value of a header."""
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        raise argparse.ArgumentTypeError("a header is written as 'NAME: VALUE'")
+    return name.strip(), value.strip()
 
 
 def _add_runnables(commands: Any) -> None:

@@ -296,7 +296,8 @@ class Inspection:
         return await self._rest.text(path_of("tasks", task_id, "path"), format="mermaid")
 
     async def tools(self) -> list[dict[str, Any]]:
-        """The tools that workers have published: name, description, effect and the schema of their arguments."""
+        """The tools that workers have published: name, description, effect and the schema of their arguments; and
+        registered ones, which have an ``endpoint``."""
         return [item async for item in self._rest.pages("/v1/tools", None)]
 
     async def hooks(self) -> list[dict[str, Any]]:
@@ -463,6 +464,21 @@ class Management:
     async def delete_server(self, name: str) -> None:
         """Remove a registered MCP server. Raises ``NotFound``, ``Conflict``, and ``Refused`` without the admin key."""
         await self._operator.call("DELETE", path_of("tools", "servers", name))
+
+    async def register_tool(self, **fields: Any) -> dict[str, Any]:
+        """Register an endpoint of HTTP as a tool, or the operations of an OpenAPI document; says what is registered.
+
+        ``fields``: of one tool ``name="invoice", url="https://h/invoices/{id}", method="GET", parameters={...}``; of a
+        document ``openapi=URL_OR_DOCUMENT, operations=[...], prefix="crm_"``; of both ``headers={"Authorization":
+        "Bearer {{secret:TOKEN}}"}``. Registered tools of the same names are replaced. Raises ``Refused`` for a wrong
+        value or without the admin key, ``Conflict`` when another tool has a name.
+        """
+        told: dict[str, Any] = await self._operator.call("POST", "/v1/tools", body=fields)
+        return told
+
+    async def delete_tool(self, name: str) -> None:
+        """Remove a registered tool. Raises ``NotFound``, ``Conflict``, and ``Refused`` without the admin key."""
+        await self._operator.call("DELETE", path_of("tools", name))
 
     async def set_secret(
         self, name: str, value: str, *, user_id: str | None = None, tenant_id: str | None = None

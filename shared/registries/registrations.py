@@ -1,6 +1,6 @@
-"""What operators register while the system runs: models, instructions, graphs, approval policies, MCP servers, HTTP tools.
+"""Entries that operators register while the system runs: models, instructions, graphs, policies, servers, endpoints.
 
-It is kept in Redis, which processes follow.
+They are kept in Redis, which processes follow.
 """
 
 import asyncio

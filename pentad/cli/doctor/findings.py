@@ -267,10 +267,13 @@ def tools_findings(tools: Sequence[Mapping[str, Any]] | None) -> Iterator[Findin
         for variable in tool["missing_env"]:
             do = "set it where the tool-worker runs, and start that again; under `pentad up` also in .env"
             yield Finding("tools", "warn", f"{tool['name']} reads the variable {variable}, which is not set", do)
-    if not tools:
+    for tool in [tool for tool in tools if (tool.get("endpoint") or {}).get("problem")][:_NAMED]:
+        do = f"register it under another name: `pentad tool remove {tool['name']}` removes this one"
+        yield Finding("tools", "warn", f"the registered {tool['name']} is not there: {tool['endpoint']['problem']}", do)
+    if not any(tool.get("seen_at", "") is not None for tool in tools):
         yield Finding("tools", "fail", "no tool-worker has told what it has: calls of tools fail", start)
     elif len(silent) == len(tools):
-        last = max(str(tool.get("seen_at")) for tool in silent)
+        last = max(str(tool.get("seen_at") or "") for tool in silent)
         yield Finding("tools", "fail", f"no tool-worker is there since {last}: calls of tools wait", start)
     elif silent:
         names = ", ".join(str(tool["name"]) for tool in silent[:_NAMED])

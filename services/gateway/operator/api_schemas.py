@@ -123,9 +123,8 @@ class OperationSchemas:
 def _in_today_s_words(made: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema of version 3.0 as JSON Schema says it since: bounds as numbers, null as a type."""
     for exclusive, bound in _BOUNDS:
-        if isinstance(made.get(exclusive), bool):
-            if made.pop(exclusive) and bound in made:
-                made[exclusive] = made.pop(bound)
+        if isinstance(made.get(exclusive), bool) and made.pop(exclusive) and bound in made:
+            made[exclusive] = made.pop(bound)
     if given.get("nullable") is True:
         if isinstance(made.get("type"), str):
             made["type"] = [made["type"], "null"]

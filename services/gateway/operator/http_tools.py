@@ -24,7 +24,7 @@ from pentad.shared.outbound.address_guard import OutboundError
 from pentad.shared.plugins.errors import PluginError
 from pentad.shared.plugins.explicit_schema import arguments_alone
 from pentad.shared.presence.published import TOOLS
-from pentad.shared.registries.registrations import REGISTERED_HTTP_TOOLS, Registered
+from pentad.shared.registries.registrations import REGISTERED_HTTP_TOOLS
 from pentad.shared.store.store import Store
 
 MAX_HTTP_TOOLS = 256

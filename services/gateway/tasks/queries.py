@@ -299,8 +299,8 @@ class Queries:
         return await TOOLS.read(self._store)
 
     async def tools(self) -> list[dict[str, Any]]:
-        """Return the tools that workers have published, by name, each with the time of the last report; and endpoints of
-        HTTP that are registered, whether a worker has them or not."""
+        """Return the tools that workers have published, by name, each with the time of the last report; and registered
+        endpoints, whether a worker has them or not."""
         raw, now = await TOOLS.fetch(self._store), await self._store.clock()
         found: dict[str, dict[str, Any]] = {
             name: each.item.model_dump(mode="json") | {"seen_at": rfc3339(each.beat), "alive": each.alive(now)}
