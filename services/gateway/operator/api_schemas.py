@@ -79,7 +79,7 @@ class OperationSchemas:
         pointer = given.get("$ref")
         if not isinstance(pointer, str):
             return self._made(given, depth)
-        if pointer in self._within or len(self._within) >= _MAX_DEPTH:  # a tree: from here on anything fits
+        if pointer in self._within:  # a tree: from here on anything fits
             return {}
         self._within.append(pointer)
         made = self._of(self._references.found(pointer), depth + 1)
