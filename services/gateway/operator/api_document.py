@@ -45,7 +45,7 @@ class WrongDocumentError(ValueError):
 
 @immutable
 class ApiOptions:
-    """What an operator says about the tools of a document."""
+    """Options of an operator about the tools of a document."""
 
     base: str | None = None
     """Address of the API; None: the first server of the document."""

@@ -14,8 +14,8 @@ from pentad.shared.plugins.errors import UnusableResult
 
 MAX_REASON_BYTES = 4_096
 """Bytes of the body of a failure that the model is told."""
-_LATER = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
-_LOST_BEHIND = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT})
+_BUSY_STATUSES = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
+_LOSING_STATUSES = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT})
 """Statuses of a proxy that has lost the answer of the server behind it: the call may have been made."""
 
 
@@ -29,7 +29,7 @@ def outcome_of(
     if not 200 <= answer.status < 300:
         said = clip(without_secrets(_text_of(answer).strip(), secrets), MAX_REASON_BYTES)
         told = f"{tool} answered {answer.status}{_phrase(answer.status)}{_hint(answer)}" + (f": {said}" if said else "")
-        if effect is Effect.UNSAFE and answer.status in _LOST_BEHIND:
+        if effect is Effect.UNSAFE and answer.status in _LOSING_STATUSES:
             return unknown(1, f"{told}; the server behind it may have done it")
         return ToolOutcome("error", told)
     try:
@@ -49,7 +49,7 @@ def pause_of(answer: OutsideAnswer, now: float) -> float | None:
     ``now``: seconds since 1970.
     """
     said = answer.retry_after.strip()
-    if answer.status not in _LATER or not said:
+    if answer.status not in _BUSY_STATUSES or not said:
         return None
     if said.isascii() and said.isdecimal():
         return float(said[:9])
@@ -84,4 +84,8 @@ def _phrase(status: int) -> str:
 def _hint(answer: OutsideAnswer) -> str:
     if 300 <= answer.status < 400:
         return ", which leads elsewhere: an operator registers the tool with the other address"
-    return f", try again after {clip(answer.retry_after, 40)}" if answer.status in _LATER and answer.retry_after else ""
+    return (
+        f", try again after {clip(answer.retry_after, 40)}"
+        if answer.status in _BUSY_STATUSES and answer.retry_after
+        else ""
+    )

@@ -28,7 +28,7 @@ _MAX_WHY = 500
 """Characters of the reason of a failure."""
 
 
-class Endpoint:
+class ToolEndpoint:
     """An endpoint. Raises ``PluginError`` for arguments that cannot be checked."""
 
     def __init__(self, tool: HttpTool) -> None:

@@ -17,7 +17,7 @@ from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
 
 if TYPE_CHECKING:
-    from pentad.services.tool_worker.endpoints.endpoint import Endpoint
+    from pentad.services.tool_worker.endpoints.endpoint import ToolEndpoint
     from pentad.shared.outbound.outside_client import OutsideClient
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class EndpointTools:
         """Raises ``SettingsError`` for secrets that cannot be used."""
         self._settings, self._store = settings, store
         self._secrets = secrets_of(settings)
-        self._endpoints: Mapping[str, Endpoint] = {}
+        self._endpoints: Mapping[str, ToolEndpoint] = {}
         self.tools: Mapping[str, ToolSpec] = MappingProxyType({})
         self._client: OutsideClient | None = None
         self._changed: Callable[[], None] = lambda: None
@@ -60,7 +60,7 @@ class EndpointTools:
 
     def _take(self, registered: Sequence[HttpTool]) -> None:
         """Have these endpoints; one that is as before stays, and one that cannot be used here is left out."""
-        taken: dict[str, Endpoint] = {}
+        taken: dict[str, ToolEndpoint] = {}
         for tool in registered:
             known = self._endpoints.get(tool.name)
             try:
@@ -74,10 +74,10 @@ class EndpointTools:
             self._changed()
 
     @staticmethod
-    def _made(tool: HttpTool) -> Endpoint:
-        from pentad.services.tool_worker.endpoints.endpoint import Endpoint
+    def _made(tool: HttpTool) -> ToolEndpoint:
+        from pentad.services.tool_worker.endpoints.endpoint import ToolEndpoint
 
-        return Endpoint(tool)
+        return ToolEndpoint(tool)
 
     def _opened(self) -> OutsideClient:
         from pentad.shared.outbound.outside_client import OutsideClient
