@@ -46,6 +46,7 @@ _COMMANDS = {
     "hooks": ("pentad.cli.hooks", "run"),
     "files": ("pentad.cli.files", "run"),
     "mcp": ("pentad.cli.mcp", "run"),
+    "plugins": ("pentad.cli.plugins", "run"),
     "memory": ("pentad.cli.memory", "run"),
     "dlq": ("pentad.cli.dlq", "run"),
 }
@@ -142,6 +143,7 @@ def _add_clients(commands: Any) -> None:
     _add_runnables(commands)
     _add_hooks(commands)
     _add_mcp(commands)
+    _add_plugins(commands)
     _json(_client(commands, "doctor", "Say what is reachable, and what to do about what is not."))
     _add_files(commands)
     _add_memory(commands)
@@ -242,6 +244,18 @@ def _add_mcp(commands: Any) -> None:
     given.add_argument("file", metavar="FILE", type=Path, help="the file, as editors and assistants keep it")
     remove = _client(actions, "remove", "Remove a registered MCP server.", again=True)
     remove.add_argument("name", metavar="NAME", type=_name, help="the server: one of `pentad mcp`")
+
+
+def _add_plugins(commands: Any) -> None:
+    parser = _client(commands, "plugins", "List the tool-workers, and which plug-ins each has imported.")
+    _json(parser)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    text = "Have each tool-worker import its plug-ins anew, one after the other. Needs the admin key."
+    reload = _client(actions, "reload", text, again=True)
+    reload.add_argument(
+        "--wait", metavar="SECONDS", type=_seconds, default=60.0, help="for all; %(default)g if not given"
+    )
+    _json(reload, again=True)
 
 
 def _add_tasks(commands: Any) -> None:

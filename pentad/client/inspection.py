@@ -308,6 +308,13 @@ class Inspection:
         """The approval policies in their order, each with where it comes from (``source``). Needs the admin key."""
         return [item async for item in self._operator.pages("/v1/approval-policies", None)]
 
+    async def plugins(self) -> dict[str, Any]:
+        """The plug-ins of the tool-workers, and how far the last reload is: ``done``, and ``workers`` with their
+        ``state``. Why one failed is told with the admin key.
+        """
+        told: dict[str, Any] = await self._operator.call("GET", "/v1/plugins")
+        return told
+
     async def servers(self) -> list[dict[str, Any]]:
         """The MCP servers whose tools are offered: how each does (``condition``, ``error``), and tools left out.
 
@@ -479,6 +486,15 @@ class Management:
     async def delete_tool(self, name: str) -> None:
         """Remove a registered tool. Raises ``NotFound``, ``Conflict``, and ``Refused`` without the admin key."""
         await self._operator.call("DELETE", path_of("tools", name))
+
+    async def reload_plugins(self, wait_s: float = 30.0) -> dict[str, Any]:
+        """Have each tool-worker import its plug-ins anew, one after the other, and wait so long for all of them.
+
+        The answer has ``done`` and ``workers``, each with its ``state`` (``done``, ``failed``, ``running`` or
+        ``waiting``) and ``error``. Raises ``Refused`` without the admin key.
+        """
+        told: dict[str, Any] = await self._operator.call("POST", "/v1/plugins/reload", wait=wait_s)
+        return told
 
     async def set_secret(
         self, name: str, value: str, *, user_id: str | None = None, tenant_id: str | None = None

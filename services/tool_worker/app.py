@@ -20,6 +20,7 @@ from pentad.services.tool_worker.endpoints.endpoint_tools import EndpointTools
 from pentad.services.tool_worker.given_tools import GivenTools
 from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.hooks import HOOKS_AT_ONCE, HookServer
+from pentad.services.tool_worker.reloads import PluginReloads
 from pentad.services.tool_worker.servers.server_tools import ServerTools
 from pentad.services.tool_worker.sources import ToolSource, ToolSources
 from pentad.services.tool_worker.transcripts import Transcripts
@@ -131,6 +132,8 @@ class ToolWorker(ConsumingService):
         """Names of the graphs that were published last."""
         self._warned_about: dict[str, ToolSpec] = {}
         """The tools that were looked at, as they were then."""
+        self._reloads = PluginReloads(self.store, self.consumer_name, plugins, self.reload_plugins)
+        self._reloading = asyncio.Lock()
         self._changed = asyncio.Event()
         self._following: asyncio.Task[None] | None = None
         self._slots = Slots(settings.pentad_tool_concurrency)
@@ -138,6 +141,7 @@ class ToolWorker(ConsumingService):
 
     async def prepare(self) -> None:
         """Only the sources know which queues their tools name."""
+        self._reloads.begin()
         await self._sources.start(self._changed.set)
         specs = self._sources.specs()
         self.about = f"tools: {named([spec.name for spec in specs])}"
@@ -194,6 +198,8 @@ class ToolWorker(ConsumingService):
         self.background.run(self._keep_published())
         self.background.run(self._servers.follow())
         self.background.run(self._endpoints.follow())
+        if self.settings.pentad_plugins:
+            self.background.run(self._reloads.follow())
         self.background.run(report_servers(self.store, self.consumer_name, self._servers.reports))
         self._following = asyncio.create_task(self._follow_changes())
 
@@ -279,7 +285,8 @@ class ToolWorker(ConsumingService):
 
         Raises ``PluginError`` or ``OSError``, and what was imported before stays in use then.
         """
-        await self._processes.reload()
+        async with self._reloading:  # files may change at the moment at which an operator asks
+            await self._processes.reload()
 
     async def leave(self) -> None:
         await asyncio.gather(super().leave(), *(handler.finish(UNSAFE_GRACE_S) for handler in self._handlers))

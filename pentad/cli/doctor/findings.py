@@ -298,6 +298,16 @@ def server_findings(servers: Sequence[Mapping[str, Any]] | None) -> Iterator[Fin
             )
 
 
+def plugin_findings(told: Mapping[str, Any] | None) -> Iterator[Finding]:
+    """Whether all tool-workers have taken up the last new code, as ``GET /v1/plugins`` says; None: it does not."""
+    for worker in told["workers"] if told is not None else ():
+        if worker["state"] == "failed":
+            why = worker["error"] or "`pentad plugins` with the admin key says why"
+            do = "mend the plug-in, then `pentad plugins reload`"
+            detail = f"{worker['worker']} runs older code, because the new does not import: {why}"
+            yield Finding("plugins", "warn", detail, do)
+
+
 def listing(seen: Diagnosis) -> list[dict[str, Any]]:
     """Every work and dead-letter stream as plain data, for ``--json``."""
     work = [
