@@ -30,6 +30,8 @@ from pentad.shared.agent_graphs.given import GivenGraph, WrongSpec, spec_of
 from pentad.shared.agent_graphs.references import KnownNames, reference_problems, unknown_tools
 
 PAGE_LIMIT = 100
+_ANSWER_S = 15.0
+"""Seconds that an answer may take beside what it was asked to wait."""
 Strategy = Literal["auto", "bfs", "dfs", "astar", "none"]
 """How the graph is walked from what a search has found."""
 
@@ -493,7 +495,8 @@ class Management:
         The answer has ``done`` and ``workers``, each with its ``state`` (``done``, ``failed``, ``running`` or
         ``waiting``) and ``error``. Raises ``Refused`` without the admin key.
         """
-        told: dict[str, Any] = await self._operator.call("POST", "/v1/plugins/reload", wait=wait_s)
+        silence_s = wait_s + _ANSWER_S  # it answers when the wait is over
+        told: dict[str, Any] = await self._operator.call("POST", "/v1/plugins/reload", timeout_s=silence_s, wait=wait_s)
         return told
 
     async def set_secret(

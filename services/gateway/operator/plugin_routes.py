@@ -1,4 +1,4 @@
-"""The routes of plug-ins: an operator has the tool-workers import new code, one after the other, and sees how that goes."""
+"""The routes of plug-ins: an operator has the tool-workers import new code one by one, and sees how that goes."""
 
 import asyncio
 from time import monotonic
