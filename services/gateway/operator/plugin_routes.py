@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _WAIT_S = 30.0
 """Seconds that an answer waits for the workers, where the request does not say."""
 _LOOK_S = 0.25
-_NOBODY = "no tool-worker has plug-ins: set PENTAD_PLUGINS where they run"
+_NO_WORKER = "no tool-worker has plug-ins: set PENTAD_PLUGINS where they run"
 _SHOWN = object_of(
     reload={"type": ["string", "null"], "description": "the last request; null when there was none in 30 days"},
     done={"type": "boolean", "description": "whether all workers have carried it out, or failed"},
@@ -92,7 +92,7 @@ def _shown(asked: ReloadRequest | None, reports: dict[str, WorkerPlugins]) -> di
         "reload": None if asked is None else asked.word,
         "done": all(each["state"] in ("done", "failed") for each in workers),
         "workers": workers,
-        "warning": None if workers else _NOBODY,
+        "warning": None if workers else _NO_WORKER,
     }
 
 
