@@ -193,7 +193,7 @@ class ToolServer(Contract):
 
     def with_secrets(self, values: Mapping[str, str]) -> Self:
         """Return a copy in which the secrets are filled in. Raises ``KeyError`` for one that is missing."""
-        filled = {"env": with_secrets_in(self.env, values), "headers": with_secrets_in(self.headers, values)}
+        filled = {"env": fill_secrets(self.env, values), "headers": fill_secrets(self.headers, values)}
         return self.model_copy(update=filled)
 
 
@@ -228,7 +228,7 @@ def secrets_in(*texts: str) -> list[str]:
     return sorted({name for text in texts for name in _SECRET.findall(text)})
 
 
-def with_secrets_in(texts: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
+def fill_secrets(texts: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
     """Return texts in which the secrets are filled in. Raises ``KeyError`` for one that is missing."""
     return {name: _SECRET.sub(lambda found: values[found[1]], text) for name, text in texts.items()}
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from pydantic_core import to_json
 
 from pentad.contracts.http_tools import HttpArgument, HttpTool
-from pentad.contracts.tool_servers import is_header_text, with_secrets_in
+from pentad.contracts.tool_servers import fill_secrets, is_header_text
 from pentad.contracts.tools import Effect
 from pentad.shared.outbound.outside_client import MAX_REDIRECTS, OutsideRequest
 from pentad.shared.plugins.errors import InvalidArguments
@@ -30,7 +30,7 @@ def request_of(tool: HttpTool, args: Mapping[str, Any], key: str, secrets: Mappi
     Raises ``InvalidArguments`` for an argument that cannot stand in its place.
     """
     placed = [(tool.argument(name), name, value) for name, value in args.items() if value is not None]
-    own = with_secrets_in(tool.headers, secrets) | {
+    own = fill_secrets(tool.headers, secrets) | {
         place.name: _header(tool, name, value) for place, name, value in placed if place.place == "header"
     }
     body = _body(tool, placed)
