@@ -21,6 +21,7 @@ from pentad.contracts.plain_json import read_json
 from pentad.contracts.tool_servers import ToolServer
 from pentad.shared.entry_file import complaints
 from pentad.shared.errors import OutageError
+from pentad.shared.event_loop import turn_after
 from pentad.shared.immutable import immutable
 from pentad.shared.instructions.usable import check_usable
 from pentad.shared.keys import (
@@ -40,6 +41,8 @@ log = logging.getLogger(__name__)
 
 _EVERY_S = 1.0
 _say = ThrottledLog(log)
+_COST_FACTOR = 8
+"""Bytes of plain JSON that are read in the time of one byte of an entry, which is checked as well."""
 
 T = TypeVar("T", ModelEntry, Instruction, GraphSpec, ApprovalRule, ToolServer, HttpTool)
 
@@ -73,8 +76,12 @@ class Registrations(Generic[T]):
         flat = await store.call("HGETALL", self._key)
         fields = dict(zip(flat[::2], flat[1::2], strict=True))
         version = fields.pop(VERSION.encode(), b"")
-        read = (self._entry(name, fields[name]) for name in sorted(fields))
-        return Registered(version, tuple(entry for entry in read if entry is not None))
+        entries = list[T]()
+        for name in sorted(fields):
+            if (entry := self._entry(name, fields[name])) is not None:
+                entries.append(entry)
+            await turn_after(_COST_FACTOR * len(fields[name]))
+        return Registered(version, tuple(entries))
 
     async def newer(self, store: Store, version: bytes | None) -> Registered[T] | None:
         """Read the entries, unless they still have this ``version``, which is None before the first reading."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -36,6 +37,8 @@ class EndpointTools:
         self.tools: Mapping[str, ToolSpec] = MappingProxyType({})
         self._client: OutsideClient | None = None
         self._changed: Callable[[], None] = lambda: None
+        self._registered: Sequence[HttpTool] = ()
+        self._wanted = asyncio.Event()
 
     async def start(self, changed: Callable[[], None]) -> None:
         """Make ready: the endpoints are known a moment later, from `follow`."""
@@ -49,7 +52,9 @@ class EndpointTools:
 
     async def follow(self) -> None:
         """Take up the endpoints that are registered, and each change. Runs for ever, between start and stop."""
-        await REGISTERED_HTTP_TOOLS.keep_following(self._store, self._take)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(REGISTERED_HTTP_TOOLS.keep_following(self._store, self._note))
+            tasks.create_task(self._keep_taking())
 
     async def run(self, invocation: ToolInvocation, on_progress: OnProgress, *, alone: bool = False) -> ToolOutcome:
         """Make one attempt of a call. Every failure is an outcome; cancelling it closes its connection."""
@@ -58,15 +63,29 @@ class EndpointTools:
             return ToolOutcome("error", f"{invocation.tool} is registered no more")
         return await endpoint.call(invocation, self._opened(), self._secrets)
 
-    def _take(self, registered: Sequence[HttpTool]) -> None:
+    def _note(self, registered: Sequence[HttpTool]) -> None:
+        self._registered = registered
+        self._wanted.set()
+
+    async def _keep_taking(self) -> None:
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            await self._take(self._registered)
+
+    async def _take(self, registered: Sequence[HttpTool]) -> None:
         """Have these endpoints; one that is as before stays, and one that cannot be used here is left out."""
         taken: dict[str, ToolEndpoint] = {}
         for tool in registered:
             known = self._endpoints.get(tool.name)
+            if known is not None and known.tool == tool:
+                taken[tool.name] = known
+                continue
             try:
-                taken[tool.name] = known if known is not None and known.tool == tool else self._made(tool)
+                taken[tool.name] = self._made(tool)
             except PluginError as error:
                 log.warning("the registered tool %r is left out: %s", tool.name, error)
+            await asyncio.sleep(0)  # to compile a large schema takes milliseconds, and there may be hundreds
         self._endpoints = taken
         specs = {name: each.spec for name, each in sorted(taken.items())}
         if specs != self.tools:
