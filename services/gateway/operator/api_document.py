@@ -297,12 +297,14 @@ class _OperationReader:
     # The body
 
     def _add_body(self) -> None:
-        if self._operation.method in ("GET", "DELETE"):
-            return
         body = self._references.followed(self._operation.fields.get("requestBody"))
         if not isinstance(body, Mapping):
             return
         required = body.get("required") is True
+        if self._operation.method in ("GET", "DELETE"):
+            if required:
+                raise UnusableOperationError(f"it needs a body, and {self._operation.method} is sent without one")
+            return
         content = body.get("content")
         kinds = content if isinstance(content, Mapping) else {}
         kind = next((each for each in kinds if _is_json(each)), None)

@@ -189,6 +189,11 @@ def test_an_operation_that_can_be_no_tool_is_left_out_with_its_reason(operation:
     assert time.monotonic() - begun < 5
 
 
+def test_a_request_without_a_body_needs_none() -> None:
+    assert "sent without one" in why(one(body(TEXT, required=True), method="delete"))
+    assert only(one(body(TEXT), method="delete")).parameters["properties"] == {}
+
+
 @pytest.mark.parametrize(
     "path", ["@evil.example/x", ".evil.example/x", ":81/x", "evil", "", "/{gone}", "/a b", "/" + "x" * 3_000]
 )
