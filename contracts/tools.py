@@ -71,6 +71,8 @@ class ToolSpec(BaseModel):
         return "unsafe tool calls need an approval here" if mode == "unsafe" and self.effect is Effect.UNSAFE else ""
 
 
+SERVER_SEPARATOR = "__"
+"""Characters between the name of a server and the server's own name of a tool, in the name of the tool."""
 TOOL_SEARCH = "tool_search"
 """Name of the tool that finds tools whose schemas a model is not shown."""
 RESERVED_NAMES = frozenset({"ask_user", "complete_task", TOOL_SEARCH})

@@ -49,6 +49,7 @@ from pentad.services.gateway.operator.runnables import (
 )
 from pentad.services.gateway.operator.server_routes import SecretRoutes, ToolServerRoutes
 from pentad.services.gateway.operator.tool_servers import ToolServerRegistry
+from pentad.services.gateway.protocols.agui.agui_routes import AguiRoutes
 from pentad.services.gateway.tasks.approval_routes import ApprovalRoutes
 from pentad.services.gateway.tasks.approvals import Approvals
 from pentad.services.gateway.tasks.comparisons import Comparisons
@@ -107,7 +108,7 @@ ROUTE_GROUPS: tuple[type, ...] = (
     *(MemoryRoutes, ForgettingRoutes, UpkeepRoutes, KnowledgeRoutes, ErasureRoutes),
     *(ModelRoutes, CompletionRoutes, InstructionRoutes, GraphRoutes, HookRoutes, PolicyRoutes, RunRoutes),
     *(ToolServerRoutes, HttpToolRoutes, PluginRoutes, SecretRoutes),
-    *(DeadLetterRoutes, DocumentRoutes),
+    *(DeadLetterRoutes, AguiRoutes, DocumentRoutes),
 )
 """All groups of routes but health and metrics, which every service has."""
 
@@ -177,6 +178,7 @@ class GatewayService:
             ToolRoutes(queries, DirectCalls(store, queries, self._intake, turns)),
             *memory_routes,
             *self._operator_routes(queries, turns),
+            AguiRoutes(self._streams, turns, queries, approvals, shards),
         )
 
     def _memory_routes(self, queries: Queries, records: Records) -> tuple[object, ...]:

@@ -76,12 +76,13 @@ def _web_tools(settings: Settings) -> "WebTools | None":
 
 
 def _code_tools(settings: Settings, store: Store) -> list[ToolSource]:
-    """Return the source of tools that run scripts, none where no setting asks for it: it needs Linux."""
+    """Return the sources of tools that run code of models, none where no setting asks for it: scripts need Linux."""
     if settings.pentad_code == "off":
         return []
     from pentad.services.tool_worker.builtins.code.code_tools import CodeTools
+    from pentad.services.tool_worker.builtins.programs.program_tool import ProgramTool
 
-    return [CodeTools.of(settings, store)]
+    return [CodeTools.of(settings, store), ProgramTool(store, confined=settings.pentad_sandbox == "on")]
 
 
 class ToolWorker(ConsumingService):

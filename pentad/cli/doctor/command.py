@@ -4,6 +4,7 @@ import argparse
 import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from pentad.cli.doctor.findings import (
@@ -85,6 +86,8 @@ class Doctor:
         yield embedding_finding(self._in_use, self._settings)
         yield records_finding(self._settings)
         yield await sandbox_finding(self._settings)
+        if self._settings.pentad_code == "on":
+            yield programs_finding()
 
     async def _gateway(self) -> AsyncIterator[Finding]:
         try:
@@ -229,6 +232,16 @@ async def sandbox_finding(settings: Settings) -> Finding:
     finally:
         await sandbox.aclose()
     return Finding("sandbox", "ok", f"a script ran on this machine, confined by {confining.words}")
+
+
+def programs_finding() -> Finding:
+    """Whether programs of models that call tools can be run on this machine."""
+    try:
+        found = version("pydantic-monty")
+    except PackageNotFoundError:
+        why = "run_program is not offered by tool-workers like this one: the package pydantic-monty is not installed"
+        return Finding("programs", "warn", why, "pip install 'pentad[code]' where the tool-workers run")
+    return Finding("programs", "ok", f"run_program has its interpreter, pydantic-monty {found}")
 
 
 def _json(answer: Any) -> Any:

@@ -14,6 +14,7 @@ import pytest
 from pydantic import BaseModel
 
 import pentad
+from pentad.shared.sandbox.sandbox import landlock_here
 from tests.acceptance.seeds.rows import shown, walked
 from tests.acceptance.seeds.systems import system
 from tests.support.models.replies import call, fail, say
@@ -352,3 +353,31 @@ async def test_an_agent_is_created_used_and_shut_down_as_in_the_documents(
         assert "tool_calls" in caplog.text
     with shown("tool arguments are printed with `verbose`"):
         assert secret not in caplog.text
+
+
+@pytest.mark.skipif(not landlock_here(), reason="this kernel has no Landlock")
+async def test_scripts_are_kept_and_run_and_calls_depend_on_each_other(tmp_path: Path) -> None:
+    bought: list[str] = []
+
+    def buy(what: str) -> str:
+        """Buys."""
+        bought.append(what)
+        return f"bought {what}"
+
+    def wrap(what: str) -> str:
+        """Wraps what was bought."""
+        return f"wrapped {what} of {bought}"
+
+    tools = [pentad.tool(effect="pure")(buy), pentad.tool(effect="pure", after=["buy"])(wrap)]
+    async with system(tmp_path, tools=tools, pentad_code="on") as (agent, script, _):
+        with shown("`dependsOn` (002)"):
+            script.next = [call(("wrap", {"what": "book"}), ("buy", {"what": "book"})), say("done")]
+            traced = await agent.ask("a present, please", trace=True)
+            assert [each.result for each in traced.trace[0].calls] == ["wrapped book of ['book']", "bought book"]
+        with shown("`createScriptTool(config.scriptRepo)`"):
+            double = {"name": "double", "code": "result = 2 * args", "description": "Doubles."}
+            await agent.tools.execute("script_save", double, user_id="ada")
+            doubled = await agent.tools.execute("script_run", {"name": "double", "args": 21}, user_id="ada")
+            assert json.loads(doubled) == {"result": 42}
+            ran = await agent.tools.execute("run_python", {"code": "print(6 * 7)"})
+            assert json.loads(ran)["printed"] == "42\n"
