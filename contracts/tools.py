@@ -59,6 +59,8 @@ class ToolSpec(BaseModel):
     """Variables that the tool reads and that are not set where its tool-worker runs."""
     secrets: list[str] = Field(default_factory=list)
     """Names of the secrets that the tool needs: it is offered to users who have all of them."""
+    registered: bool = False
+    """Whether the tool is an HTTP endpoint that was registered while the system ran."""
 
     def approval_reason(self, mode: ApprovalMode) -> str:
         """Return why a person must allow a call of this tool; '' when nobody is asked."""

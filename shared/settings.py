@@ -129,8 +129,8 @@ class Settings(BaseModel):
     """`on`: models are offered `web_fetch` and `get_weather`. They send outside what a model puts into an address: turn
     it on where that may be."""
     pentad_web_allow: tuple[str, ...] = ()
-    """Hosts of your own network that `web_fetch` may read, as `HOST` or `HOST:PORT`, separated by commas. Without it,
-    only addresses of the public internet are read."""
+    """Hosts of your own network that `web_fetch`, registered endpoints and registered MCP servers may ask, as `HOST` or
+    `HOST:PORT`, separated by commas. Without it, only addresses of the public internet are asked."""
     pentad_mcp: Path | None = None
     """A file of MCP servers, `{"mcpServers": {...}}` as editors and assistants keep it; the tool-workers offer their
     tools."""

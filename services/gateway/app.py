@@ -31,10 +31,13 @@ from pentad.services.gateway.operator.dead_letter_routes import DeadLetterRoutes
 from pentad.services.gateway.operator.dead_letters import Letters
 from pentad.services.gateway.operator.graph_routes import GraphRoutes
 from pentad.services.gateway.operator.hook_routes import HookRoutes
+from pentad.services.gateway.operator.http_tool_routes import HttpToolRoutes
+from pentad.services.gateway.operator.http_tools import HttpToolRegistry
 from pentad.services.gateway.operator.instruction_routes import InstructionRoutes, RunRoutes
 from pentad.services.gateway.operator.model_calls import ModelCallClient
 from pentad.services.gateway.operator.model_routes import ModelRoutes
 from pentad.services.gateway.operator.models import ModelRegistry
+from pentad.services.gateway.operator.plugin_routes import PluginRoutes
 from pentad.services.gateway.operator.policies import PolicyRegistry
 from pentad.services.gateway.operator.policy_routes import PolicyRoutes
 from pentad.services.gateway.operator.redrives import Redrives
@@ -104,7 +107,7 @@ ROUTE_GROUPS: tuple[type, ...] = (
     *(MessageRoutes, SessionRoutes, FileRoutes, TokenRoutes, TaskRoutes, ApprovalRoutes, ForkRoutes, ToolRoutes),
     *(MemoryRoutes, ForgettingRoutes, UpkeepRoutes, KnowledgeRoutes, ErasureRoutes),
     *(ModelRoutes, CompletionRoutes, InstructionRoutes, GraphRoutes, HookRoutes, PolicyRoutes, RunRoutes),
-    *(ToolServerRoutes, SecretRoutes),
+    *(ToolServerRoutes, HttpToolRoutes, PluginRoutes, SecretRoutes),
     *(DeadLetterRoutes, AguiRoutes, DocumentRoutes),
 )
 """All groups of routes but health and metrics, which every service has."""
@@ -211,6 +214,8 @@ class GatewayService:
             HookRoutes(store),
             PolicyRoutes(self._policies),
             ToolServerRoutes(ToolServerRegistry(store, commands=settings.pentad_mcp_commands == "on")),
+            HttpToolRoutes(HttpToolRegistry(store, settings.pentad_web_allow)),
+            PluginRoutes(store, self._streams.closing),
             SecretRoutes(SecretStore.of(settings)),
             RunRoutes(self._book, turns, self._streams.closing, shards),
             DeadLetterRoutes(letters, Redrives(store, letters, queries, settings.session_ttl_s, shards)),

@@ -16,9 +16,11 @@ from pentad.services.tool_worker.builtins.memory_search import MemoryReader, mem
 from pentad.services.tool_worker.builtins.result_read import KeptResults, result_reading_tool
 from pentad.services.tool_worker.call_files import CallFiles
 from pentad.services.tool_worker.children.pool import ToolProcesses
+from pentad.services.tool_worker.endpoints.endpoint_tools import EndpointTools
 from pentad.services.tool_worker.given_tools import GivenTools
 from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.hooks import HOOKS_AT_ONCE, HookServer
+from pentad.services.tool_worker.reloads import PluginReloads
 from pentad.services.tool_worker.servers.server_tools import ServerTools
 from pentad.services.tool_worker.sources import ToolSource, ToolSources
 from pentad.services.tool_worker.transcripts import Transcripts
@@ -117,8 +119,9 @@ class ToolWorker(ConsumingService):
         asking = Builtins(memory_tools(reader) | beside | files | web, quick=False)
         code = _code_tools(settings, self.store)
         self._servers = ServerTools(settings, self.store)
+        self._endpoints = EndpointTools(settings, self.store)
         ours = [Builtins(builtins_of(settings.time_zone)), asking, *code, self._servers]
-        self._sources = ToolSources(*ours, self._processes, *more)
+        self._sources = ToolSources(self._endpoints, *ours, self._processes, *more)
         self._handlers: list[ToolHandler] = []
         self._queues: set[str] = set()
         """Names of the queues that are served."""
@@ -130,6 +133,8 @@ class ToolWorker(ConsumingService):
         """Names of the graphs that were published last."""
         self._warned_about: dict[str, ToolSpec] = {}
         """The tools that were looked at, as they were then."""
+        self._reloads = PluginReloads(self.store, self.consumer_name, plugins, self.reload_plugins)
+        self._reloading = asyncio.Lock()
         self._changed = asyncio.Event()
         self._following: asyncio.Task[None] | None = None
         self._slots = Slots(settings.pentad_tool_concurrency)
@@ -137,6 +142,7 @@ class ToolWorker(ConsumingService):
 
     async def prepare(self) -> None:
         """Only the sources know which queues their tools name."""
+        self._reloads.begin()
         await self._sources.start(self._changed.set)
         specs = self._sources.specs()
         self.about = f"tools: {named([spec.name for spec in specs])}"
@@ -149,7 +155,8 @@ class ToolWorker(ConsumingService):
         """Warn once of each tool that models will find hard to use, or that model servers are known to refuse."""
         theirs = self._servers.tools
         for spec in specs:
-            if self._warned_about.get(spec.name) == spec or theirs.get(spec.name) is spec:  # nobody here can mend those
+            is_theirs = spec.registered or theirs.get(spec.name) is spec  # nobody here can mend those
+            if is_theirs or self._warned_about.get(spec.name) == spec:
                 continue
             for gap in description_gaps(spec):
                 log.warning("%s", gap)
@@ -191,6 +198,9 @@ class ToolWorker(ConsumingService):
             await guarded("publish tools", self._forget_others)
         self.background.run(self._keep_published())
         self.background.run(self._servers.follow())
+        self.background.run(self._endpoints.follow())
+        if self.settings.pentad_plugins:
+            self.background.run(self._reloads.follow())
         self.background.run(report_servers(self.store, self.consumer_name, self._servers.reports))
         self._following = asyncio.create_task(self._follow_changes())
 
@@ -276,7 +286,8 @@ class ToolWorker(ConsumingService):
 
         Raises ``PluginError`` or ``OSError``, and what was imported before stays in use then.
         """
-        await self._processes.reload()
+        async with self._reloading:  # files may change at the moment at which an operator asks
+            await self._processes.reload()
 
     async def leave(self) -> None:
         await asyncio.gather(super().leave(), *(handler.finish(UNSAFE_GRACE_S) for handler in self._handlers))

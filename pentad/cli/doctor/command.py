@@ -13,6 +13,7 @@ from pentad.cli.doctor.findings import (
     listing,
     of_readiness,
     of_redis,
+    plugin_findings,
     server_findings,
     shown,
     split,
@@ -104,6 +105,8 @@ class Doctor:
                 yield finding
             for finding in server_findings(await _listed(rest, "/v1/tools/servers")):
                 yield finding
+            for finding in plugin_findings(await _plugins(rest)):
+                yield finding
             self._health = _health_of(await _listed(rest, "/v1/models"))
             for finding in await remembered_findings(rest):
                 yield finding
@@ -144,6 +147,15 @@ async def _listed(rest: Rest, path: str) -> list[dict[str, Any]] | None:
         return [item async for item in rest.pages(path, None)]
     except NotFound:
         return None
+
+
+async def _plugins(rest: Rest) -> dict[str, Any] | None:
+    """The plug-ins of the tool-workers; None where the gateway does not tell. Raises ``ClientError``."""
+    try:
+        told: dict[str, Any] = await rest.call("GET", "/v1/plugins")
+    except NotFound:
+        return None
+    return told
 
 
 def _health_of(models: Sequence[dict[str, Any]] | None) -> Sequence["ModelHealth"]:

@@ -16,7 +16,18 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-_TOOL = {"allOf": [ref("ToolSpec"), object_of(seen_at=TEXT, alive={"type": "boolean"})]}
+_TOOL = {
+    "allOf": [
+        ref("ToolSpec"),
+        object_of(seen_at={"type": ["string", "null"]}, alive={"type": "boolean"}),
+        {
+            "properties": {
+                "endpoint": object_of(method=TEXT, place=TEXT, problem={"type": ["string", "null"]})
+                | {"description": "of a registered endpoint: what it asks, and why it is not offered"}
+            }
+        },
+    ]
+}
 """Schema of a tool with the time of the last report, and whether a living worker has it."""
 _CALL_BODY = {
     "type": "object",
@@ -49,9 +60,11 @@ class ToolRoutes:
     def __init__(self, queries: Queries, calls: DirectCalls) -> None:
         self._queries, self._calls = queries, calls
 
-    @operation("GET", "/v1/tools", "Tools that workers have published", _200=gives("", page(_TOOL)))
+    @operation(
+        "GET", "/v1/tools", "Tools that workers have published, or that are registered", _200=gives("", page(_TOOL))
+    )
     async def list_tools(self, request: "Request") -> "Response":
-        """Return the tools that workers have published."""
+        """Return the tools that workers have published, and registered ones."""
         return answer({"items": await self._queries.tools(), "next": None})
 
     @operation(

@@ -18,6 +18,7 @@ from pentad.shared.sandbox.sandbox import landlock_here
 from tests.acceptance.seeds.rows import shown, walked
 from tests.acceptance.seeds.systems import system
 from tests.support.models.replies import call, fail, say
+from tests.support.outside.web_server import reply, web_server
 from tests.support.waiting import in_time, wait_until
 
 pytestmark = pytest.mark.acceptance
@@ -157,6 +158,26 @@ async def test_instructions_are_registered_and_run_as_the_documents_do(tmp_path:
 def weather(city: str) -> str:
     """Weather of a city right now."""
     return f"{city}: 21 degrees, clear"
+
+
+async def test_a_tool_is_registered_while_the_system_runs(tmp_path: Path) -> None:
+    async with (
+        web_server(stock=reply(b'{"tea": 3}', "application/json")) as web,
+        system(tmp_path, pentad_web_allow=web.place) as (agent, script, _),
+    ):
+        with shown("`management.registerTool` (002)"):
+            schema = {"type": "object", "properties": {"of": {"type": "string"}}}
+            await agent.management.register_tool(name="stock", url=f"{web.url}/stock", method="GET", parameters=schema)
+
+            async def is_offered() -> bool:
+                return any(each["name"] == "stock" and each["alive"] for each in await agent.inspection.tools())
+
+            await wait_until("a worker has it", is_offered)
+            script.next = [call(("stock", {"of": "tea"})), say("three")]
+            assert str(await agent.ask("how much tea is there?")) == "three"
+            assert script.asked[-1]["messages"][-1]["content"] == '{"tea": 3}'
+            assert [each.target for each in web.received] == ["/stock?of=tea"]
+            assert (await agent.management.reload_plugins())["done"]
 
 
 async def memory_answers(agent: pentad.Agent) -> None:
