@@ -42,6 +42,7 @@ from pentad.services.gateway.edge.pages import parse_page
 from pentad.services.gateway.edge.tokens import TokenReader
 from pentad.services.gateway.memory.reindexing import read_reindexing
 from pentad.services.gateway.operator.dead_letters import parse_name
+from pentad.services.gateway.protocols.agui.run_input import read_interrupt, read_run_input
 from pentad.services.gateway.tasks.file_answers import tags_in
 from pentad.services.gateway.tasks.step_list import parse_steps_cursor
 from pentad.services.router.domain.control_words import control_of
@@ -181,7 +182,9 @@ READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
     "the values of a text": (lambda text: values_in(text, 0), BODY_LIMIT),
     "the tokens of a memory": (tokens_in, MAX_SEGMENT_CHARS),
     "words of an address": (
-        lambda text: _each((parse_page, parse_name, parse_cursor, parse_steps_cursor, anchor_of, decoded_id), text),
+        lambda text: _each(
+            (parse_page, parse_name, parse_cursor, parse_steps_cursor, anchor_of, decoded_id, read_interrupt), text
+        ),
         HEAD,
     ),
     "times and actors": (lambda text: _each((milliseconds, actor_parts), text), HEAD),
@@ -221,11 +224,13 @@ ASKED: tuple[Callable[[Mapping[str, Any]], object], ...] = (
     lambda body: read_call(body, "echo"),
     read_completion,
     read_decision,
+    read_run_input,
 )
 _NAMES = (
     *("content", "input", "text", "user_id", "at", "anchor", "anchors", "window", "metadata", "budget", "deadline"),
     *("args", "call_id", "messages", "tools", "timeout", "wait", "temperature"),
     *("kind", "source", "target", "type", "message_id", "to", "task_id", "cursor", "true_from", "weight", "sessions"),
+    *("threadId", "runId", "resume", "forwardedProps"),
     *("session_id", "may", "ttl_s", "approved", "reason", "args_digest"),
 )
 ELSEWHERE = {
