@@ -43,7 +43,9 @@ class Calls:
     def keys(self, tenant: str = "default") -> TaskKeys:
         return TaskKeys(self.shard, tenant, f"task-{self.shard}-{tenant}")
 
-    async def ask(self, tool: str, count: int = 1, tenant: str = "default", queue: str = "default", **args: Any) -> None:
+    async def ask(
+        self, tool: str, count: int = 1, tenant: str = "default", queue: str = "default", **args: Any
+    ) -> None:
         """Put so many calls into the queue, as a step does."""
         keys = self.keys(tenant)
         await self.store.call("HSET", keys.header, "status", "active", "session", "s1")
@@ -52,7 +54,12 @@ class Calls:
             call = f"call-{self.shard}-{tenant}-{len(self.asked)}"
             self.asked.append((tenant, call))
             given: dict[str, Any] = {"event_id": call, "at": "now", "tenant_id": tenant, "session_id": "s1", "step": 1}
-            given |= {"task_id": keys.task, "tool_call_id": call, "tool": tool, "args": {"ledger": str(self.ledger)} | args}
+            given |= {
+                "task_id": keys.task,
+                "tool_call_id": call,
+                "tool": tool,
+                "args": {"ledger": str(self.ledger)} | args,
+            }
             command = ToolCallCommand(**given, effect=_EFFECTS.get(tool, Effect.IDEMPOTENT), timeout=60)
             stream = TOOL_CALLS.key(self.shard, queue=queue)
             commands += [("HSET", keys.calls, call, "open 0"), ("XADD", stream, "*", "data", command.to_json())]

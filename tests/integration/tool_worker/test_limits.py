@@ -1,6 +1,11 @@
 """Limits of tools hold over all workers, are fair among tenants, and cost nothing while calls wait."""
 
+import asyncio
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from pentad.shared.keys import TOOL_STATES, waiting_calls
 from pentad.shared.store.store import Store
@@ -55,3 +60,118 @@ async def test_keys_of_limits_end(store: Store, tmp_path: Path) -> None:
         await calls.ended()
     for key in await store.call("KEYS", f"{TOOL_STATES}*"):
         assert await store.call("TTL", key) > 0, key
+
+
+async def test_a_thousand_waiting_calls_hold_nothing_in_a_worker_and_it_does_not_spin(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = Calls(store, tmp_path / "ledger")
+    async with workers(store, 1) as [worker]:
+        idle = len(asyncio.all_tasks())
+        await calls.ask("one_unsafe", 1000, seconds=30)
+        await wait_until("the calls to wait", lambda: _waiting(store, 999))
+        await wait_until("the first call", lambda: len(calls.runs()) == 1)
+        handled = lambda: sum(len(consumer._running) for consumer in worker.consumers)  # noqa: E731
+        await wait_until("the worker to hold the one that runs", lambda: handled() == 1)
+        assert len(asyncio.all_tasks()) < idle + 20
+        told = await _scripts_within(monkeypatch, 3.0)
+        assert told.count("tool_limit") < 20, "a beat twice a second, and a look now and then"
+        await store.call("DEL", calls.keys().calls)  # the task ends
+
+
+async def _scripts_within(monkeypatch: pytest.MonkeyPatch, seconds: float) -> list[str]:
+    """Return the names of the scripts that this process runs within so many seconds."""
+    names: list[str] = []
+    run = Store.run
+
+    async def noted(self: Store, name: str, keys: Sequence[str], args: Sequence[Any], *more: Any, **named: Any) -> Any:
+        names.append(name)
+        return await run(self, name, keys, args, *more, **named)
+
+    monkeypatch.setattr(Store, "run", noted)
+    await asyncio.sleep(seconds)  # what is looked for is that nothing happens
+    return names
+
+
+async def test_a_call_that_is_cancelled_while_it_waits_costs_no_turn(store: Store, tmp_path: Path) -> None:
+    calls = Calls(store, tmp_path / "ledger")
+    async with workers(store, 2):
+        await calls.ask("two_at_once", 2, seconds=1)
+        await calls.ask("two_at_once", 100, tenant="gone", seconds=60)
+        await calls.ask("two_at_once", 2, seconds=0)
+        await wait_until("the calls to wait", lambda: _waiting(store, 102))
+        await store.call("DEL", calls.keys("gone").calls)
+        assert len(await calls.ended(4)) == 4
+        await wait_until("what waited to be forgotten", lambda: _none_waits(store))
+    assert {ran.tenant for ran in calls.runs()} == {"default"}
+
+
+async def _none_waits(store: Store) -> bool:
+    return bool(await store.call("HLEN", waiting_calls(0)) == 0)
+
+
+async def test_calls_go_on_when_redis_has_lost_who_waits(store: Store, tmp_path: Path) -> None:
+    """A failover may take back the last writes."""
+    calls = Calls(store, tmp_path / "ledger")
+    async with workers(store, 2):
+        await calls.ask("two_at_once", 6, seconds=0.5)
+        await wait_until("the calls to wait", lambda: _waiting(store, 4))
+        await store.call("DEL", *await store.call("KEYS", f"{TOOL_STATES}*"))
+        await calls.ended()
+    assert most_at_once(calls.runs()) == 2
+
+
+async def test_a_stopping_worker_gives_its_places_to_others_at_once(store: Store, tmp_path: Path) -> None:
+    calls = Calls(store, tmp_path / "ledger")
+    async with workers(store, 1):
+        async with workers(store, 1):
+            await calls.ask("two_at_once", 8, seconds=0.4)
+            await wait_until("two runs", lambda: len(calls.runs()) >= 2)
+        await calls.ended()
+    runs = calls.runs()
+    assert max(later.start - earlier.start for earlier, later in zip(runs, runs[1:], strict=False)) < 1.5
+
+
+async def test_an_unsafe_call_whose_worker_died_is_reported_although_there_is_no_place(
+    store: Store, tmp_path: Path
+) -> None:
+    calls = Calls(store, tmp_path / "ledger")
+    await calls.ask("one_unsafe", seconds=0)
+    [(_, call)] = calls.asked
+    await store.call("HSET", calls.keys().calls, call, "started somebody-else 1")
+    await calls.ask("one_unsafe", seconds=5)
+    async with workers(store, 1):
+        await wait_until("the other call", lambda: len(calls.runs()) == 1)
+        told = await calls.ended(1)
+    assert told[call].startswith("error: outcome unknown")
+
+
+async def test_a_tool_without_limits_asks_nobody(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = Calls(store, tmp_path / "ledger")
+    asked = list[str]()
+    run = Store.run
+
+    async def noted(self: Store, name: str, keys: Sequence[str], args: Sequence[Any], *more: Any, **named: Any) -> Any:
+        asked.append(name)
+        return await run(self, name, keys, args, *more, **named)
+
+    async with workers(store, 1):
+        monkeypatch.setattr(Store, "run", noted)
+        await calls.ask("flaky", 20, number=1)
+        await calls.ended()
+    assert {"tool_limit", "breaker_note", "call_park"}.isdisjoint(asked)
+    assert asked.count("call_start") == asked.count("call_close") == 20
+
+
+async def test_a_limit_that_is_gone_lets_waiting_calls_run(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = Calls(store, tmp_path / "ledger")
+    async with workers(store, 1) as [worker]:
+        await calls.ask("two_at_once", 12, seconds=1)
+        await wait_until("the calls to wait", lambda: _waiting(store, 10))
+        processes = worker._processes
+        free = {name: spec.model_copy(update={"concurrency": None}) for name, spec in processes.tools.items()}
+        monkeypatch.setattr(type(processes), "tools", property(lambda _: free))
+        worker._changed.set()
+        await calls.ended()
