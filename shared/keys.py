@@ -45,7 +45,8 @@ HOOKS_PUBLISHED = "pentad:hooks:published"
 TOOLS_REGISTRY = "pentad:tools"
 """Hash of tool name to its published spec; expires a day after the last beat of any tool-worker."""
 TOOL_STATES = f"pentad:{{{TOOLS_REGISTRY}}}:"
-"""Begins the keys of what is known of tools over all shards, their limits and breakers: in one slot, each with a TTL."""
+"""Begins the keys of limits and breakers of tools: calls of all shards count together, so they lie in one slot. Each
+has a TTL."""
 TOOL_BREAKER = f"{TOOL_STATES}breaker:"
 """Begins the key of each breaker of a tool (`tool_breaker`)."""
 BREAKER_CHANGES = f"{TOOL_STATES}breaker-changes"
@@ -125,17 +126,18 @@ def model_probe(model: str) -> str:
 
 
 def tool_limit(name: str) -> tuple[str, str, str, str, str]:
-    """Return the keys of a limit of tools: of the calls that have a place, by when it ends; of who holds each place; of the
-    last starts; of its counts; and of the tenants whose calls wait, in turn. Behind the last, ``:TENANT`` is the line of
-    that tenant's calls; the script makes this name. Each has a TTL of a day: what waits is known in the shards, too
-    (`waiting_calls`)."""
+    """Return the keys of a limit of tools: of the calls that have a place, by when it ends; of who holds each place; of
+    the last starts; of its counts; and of the tenants whose calls wait, in turn.
+
+    Behind the last, ``:TENANT`` is the line of that tenant's calls; the script makes this name. Each has a TTL of a
+    day: what waits is known in the shards, too (`waiting_calls`).
+    """
     base = f"{TOOL_STATES}limit:{name}"
     return f"{base}:places", f"{base}:holders", f"{base}:starts", f"{base}:counts", f"{base}:turns"
 
 
 def tool_breaker(name: str) -> str:
-    """Hash that says how calls of a tool have failed lately, and until when they are refused, of one ``TOOL:TENANT``; has
-    a TTL."""
+    """Hash that says how calls of a ``TOOL:TENANT`` have failed lately, and until when they are refused; has a TTL."""
     return f"{TOOL_BREAKER}{name}"
 
 

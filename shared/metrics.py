@@ -282,8 +282,8 @@ tool_calls = _counter(
 tool_waiting = _gauge(
     "pentad_tool_waiting_calls",
     ("tool",),
-    "Tool calls that wait until a limit of their tool, or of their MCP server (`@SERVER`), lets them run; each worker tells "
-    "the number of all.",
+    "Tool calls that wait until a limit of their tool, or of their MCP server (`@SERVER`), lets them run; each worker "
+    "tells the number of all.",
     "calls",
 )
 tool_refusals = _counter(

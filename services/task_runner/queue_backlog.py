@@ -5,8 +5,6 @@ import logging
 from collections.abc import Sequence
 from typing import NoReturn
 
-from redis.exceptions import RedisError
-
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.shared import metrics
@@ -33,8 +31,10 @@ class QueueBacklog:
             await asyncio.sleep(_EVERY_S)
             try:
                 await self.once()
-            except (OutageError, RedisError) as error:
+            except OutageError as error:
                 _say.warning("waits", "the backlog of queues is not measured for now: %s", error)
+            except Exception as error:  # a key of another kind, say: the next measuring may find it mended
+                self._store.stumbled("the backlog of queues", error)
 
     async def once(self) -> None:
         """Measure each queue once."""

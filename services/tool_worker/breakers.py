@@ -5,11 +5,8 @@ What has failed is told to Redis, and all workers hear of it within a second. A 
 
 import asyncio
 import logging
-from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, Literal, NoReturn
-
-from redis.exceptions import ResponseError
 
 from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.tools import Rate, ToolOutcome, ToolSpec
@@ -19,6 +16,7 @@ from pentad.shared.errors import OutageError
 from pentad.shared.event_loop import cancel_all
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import BREAKER_CHANGES, TOOL_BREAKER, tool_breaker
+from pentad.shared.presence.tool_states import refusal_text
 from pentad.shared.store.beats import write_before_stop
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.telemetry import ThrottledLog
@@ -41,7 +39,7 @@ _FAILURES = frozenset({"error", "timeout", "crashed", "interrupted", "unknown"})
 
 @immutable
 class BreakerState:
-    """What is known of one breaker: calls of its tool have failed lately."""
+    """State of one breaker, as far as it is known here: calls of its tool have failed lately."""
 
     row: int
     """Failures in a row."""
@@ -55,15 +53,6 @@ class BreakerState:
 
 def _key_of(command: ToolCallCommand) -> str:
     return f"{command.tool}:{command.tenant_id}"
-
-
-def refusal_text(tool: str, row: int, reason: str, until_ms: int | None) -> str:
-    """Return why a call is refused. ``until_ms``: until when calls are; None: until a trial has ended."""
-    failed = f"{tool} has failed {row} times in a row (last: {reason})"
-    if until_ms is None:
-        return f"{failed}; another call tries it just now, and calls are refused until that has ended"
-    until = datetime.fromtimestamp(until_ms / 1000, UTC)
-    return f"{failed}; calls are refused until {until:%H:%M:%S} UTC"
 
 
 class ToolBreakers:
@@ -140,12 +129,12 @@ class ToolBreakers:
         task.add_done_callback(self._errands.discard)
 
     async def _quietly(self, work: Any) -> None:
-        """A failure that is not told is one that does not count."""
+        """Do an errand. A failure that cannot be told does not count."""
         try:
             await work
         except OutageError as error:
             _say.warning("note", "breakers of tools wait: %s", error)
-        except ResponseError as error:
+        except Exception as error:  # of one errand: the others go on
             self._store.stumbled("breakers of tools", error)
 
     async def run(self) -> NoReturn:

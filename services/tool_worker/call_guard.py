@@ -1,5 +1,4 @@
-"""What is asked before a call is made, where its tool wants that: whether it may run now, and whether its tool keeps
-failing."""
+"""The guard of calls: one of a tool with a limit waits for its turn, one of a tool that keeps failing is refused."""
 
 from typing import Literal
 

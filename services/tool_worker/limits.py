@@ -1,12 +1,10 @@
-"""Limits of tools over all workers: a call that may not run yet is laid aside, and nobody holds it until its turn comes."""
+"""Limits of tools over all workers: a call that may not run yet is laid aside, and nobody holds it meanwhile."""
 
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from secrets import token_hex
 from typing import Any, Literal
-
-from redis.exceptions import ResponseError
 
 from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.ids import is_identifier
@@ -100,7 +98,7 @@ class ToolLimits:
         """Loop time of the next look at each limit, by its name."""
         self._changed = asyncio.Event()
         self._errands: set[asyncio.Task[None]] = set()
-        """What is told to Redis beside the work: calls that have ended, and calls whose turn has come."""
+        """Tasks that tell Redis something beside the work: calls have ended, or the turn of others has come."""
         self._cursors: dict[int, Argument] = {}
 
     def use(self, specs: Iterable[ToolSpec]) -> None:
@@ -188,12 +186,12 @@ class ToolLimits:
         task.add_done_callback(self._errands.discard)
 
     async def _quietly(self, work: Any) -> None:
-        """What is not told is made good by time: a place ends, and a call that does not come is served again."""
+        """Do an errand. One that fails is made good by time: a place ends, and a call that is missing is served again."""
         try:
             await work
         except OutageError as error:
             _say.warning("errand", "limits of tools wait: %s", error)
-        except (ResponseError, ValueError) as error:
+        except Exception as error:  # of one errand: the others go on
             self._store.stumbled("limits of tools", error)
 
     # Loops

@@ -25,7 +25,8 @@ from pentad.shared.errors import DamagedError
 from pentad.shared.event_loop import turn_after
 from pentad.shared.instructions.instruction_list import graph_kept_under, version_kept_under
 from pentad.shared.keys import SessionKeys, TaskKeys, session_index
-from pentad.shared.presence.published import TOOLS
+from pentad.shared.presence.published import TOOLS, Beaten
+from pentad.shared.presence.tool_states import ToolState, tool_states
 from pentad.shared.store.store import Store
 
 _LOG_CHUNK = 50
@@ -297,13 +298,24 @@ class Queries:
         """Return the tools that workers have published, by name."""
         return await TOOLS.read(self._store)
 
-    async def tools(self) -> list[dict[str, Any]]:
-        """Return the tools that workers have published, by name, each with the time of the last report."""
+    async def tools(self, tenant: str) -> list[dict[str, Any]]:
+        """Return the tools that workers have published, by name, each with the time of the last report and with how it
+        does for a tenant."""
         raw, now = await TOOLS.fetch(self._store), await self._store.clock()
-        return [
-            each.item.model_dump(mode="json") | {"seen_at": rfc3339(each.beat), "alive": each.alive(now)}
-            for each in TOOLS.beats(raw, now).values()
-        ]
+        beats = TOOLS.beats(raw, now)
+        states = await tool_states(self._store, tenant, (each.item for each in beats.values()), now)
+        return [_shown_tool(each, states.get(name, ToolState()), now) for name, each in beats.items()]
+
+
+def _shown_tool(tool: Beaten[ToolSpec], state: ToolState, now: int) -> dict[str, Any]:
+    until = state.refused_until_ms
+    return tool.item.model_dump(mode="json") | {
+        "seen_at": rfc3339(tool.beat),
+        "alive": tool.alive(now),
+        "waiting": state.waiting,
+        "refused": state.refused,
+        "refused_until": None if until is None else rfc3339(until),
+    }
 
 
 def _written(ref: str) -> str:

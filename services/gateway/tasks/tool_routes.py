@@ -16,8 +16,19 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-_TOOL = {"allOf": [ref("ToolSpec"), object_of(seen_at=TEXT, alive={"type": "boolean"})]}
-"""Schema of a tool with the time of the last report, and whether a living worker has it."""
+_TEXT_OR_NULL = {"type": ["string", "null"]}
+_STATE = {
+    "seen_at": TEXT,
+    "alive": {"type": "boolean"},
+    "waiting": {
+        "type": "integer",
+        "description": "the tenant's calls that wait until a limit lets them run",
+    },
+    "refused": _TEXT_OR_NULL | {"description": "why calls of the tenant are refused: the tool keeps failing"},
+    "refused_until": _TEXT_OR_NULL,
+}
+_TOOL = {"allOf": [ref("ToolSpec"), object_of(**_STATE)]}
+"""Schema of a tool with the time of the last report, whether a living worker has it, and how it does for the tenant."""
 _CALL_BODY = {
     "type": "object",
     "properties": {
@@ -52,7 +63,7 @@ class ToolRoutes:
     @operation("GET", "/v1/tools", "Tools that workers have published", _200=gives("", page(_TOOL)))
     async def list_tools(self, request: "Request") -> "Response":
         """Return the tools that workers have published."""
-        return answer({"items": await self._queries.tools(), "next": None})
+        return answer({"items": await self._queries.tools(tenant_of(request)), "next": None})
 
     @operation(
         "POST",

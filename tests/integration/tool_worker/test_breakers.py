@@ -7,7 +7,7 @@ import pytest
 
 from pentad.shared.keys import BREAKER_CHANGES, TOOL_BREAKER, tool_breaker
 from pentad.shared.store.store import Store
-from tests.integration.tool_worker.limited import Calls, by_tenant, workers
+from tests.support.limited_calls import Calls, by_tenant, workers
 from tests.support.redis.stepping import step_back
 from tests.support.waiting import wait_until
 

@@ -2,14 +2,16 @@
 
 import asyncio
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pentad.services.tool_worker.app import ToolWorker
 from pentad.shared.keys import TOOL_STATES, waiting_calls
 from pentad.shared.store.store import Store
-from tests.integration.tool_worker.limited import Calls, most_at_once, most_within, rounds_until, workers
+from tests.support.limited_calls import Calls, most_at_once, most_within, rounds_until, workers
 from tests.support.waiting import wait_until
 
 
@@ -71,12 +73,15 @@ async def test_a_thousand_waiting_calls_hold_nothing_in_a_worker_and_it_does_not
         await calls.ask("one_unsafe", 1000, seconds=30)
         await wait_until("the calls to wait", lambda: _waiting(store, 999))
         await wait_until("the first call", lambda: len(calls.runs()) == 1)
-        handled = lambda: sum(len(consumer._running) for consumer in worker.consumers)  # noqa: E731
-        await wait_until("the worker to hold the one that runs", lambda: handled() == 1)
+        await wait_until("the worker to hold the one that runs", lambda: _handled(worker) == 1)
         assert len(asyncio.all_tasks()) < idle + 20
         told = await _scripts_within(monkeypatch, 3.0)
         assert told.count("tool_limit") < 20, "a beat twice a second, and a look now and then"
         await store.call("DEL", calls.keys().calls)  # the task ends
+
+
+def _handled(worker: ToolWorker) -> int:
+    return sum(len(consumer._running) for consumer in worker.consumers)
 
 
 async def _scripts_within(monkeypatch: pytest.MonkeyPatch, seconds: float) -> list[str]:
@@ -129,7 +134,7 @@ async def test_a_stopping_worker_gives_its_places_to_others_at_once(store: Store
             await wait_until("two runs", lambda: len(calls.runs()) >= 2)
         await calls.ended()
     runs = calls.runs()
-    assert max(later.start - earlier.start for earlier, later in zip(runs, runs[1:], strict=False)) < 1.5
+    assert max(later.start - earlier.start for earlier, later in pairwise(runs)) < 1.5
 
 
 async def test_an_unsafe_call_whose_worker_died_is_reported_although_there_is_no_place(

@@ -10,7 +10,7 @@ from pentad.shared.plugins.registry import tool
 
 
 def _write(ledger: str, word: str, ctx: ToolContext) -> None:
-    line = f"{word} {time.monotonic():.6f} {ctx.tenant_id} {ctx.tool_call_id}\n"
+    line = f"{word} {time.monotonic():.6f} {ctx.tenant_id} {ctx.tool_call_id} {os.getppid()}\n"
     file = os.open(ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.write(file, line.encode())
     os.close(file)

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ class Ran:
     start: float
     end: float
     """Infinite where it was killed."""
+    worker: int
+    """Id of the worker's process."""
 
 
 class Calls:
@@ -92,15 +94,20 @@ class Calls:
         open_runs: dict[str, Ran] = {}
         found: list[Ran] = []
         for line in self.ledger.read_text().splitlines():
-            word, at, tenant, call = line.split(" ")
+            word, at, tenant, call, worker = line.split(" ")
             if word == "start":
                 if call in open_runs:
                     found.append(open_runs.pop(call))
-                open_runs[call] = Ran(call, tenant, float(at), float("inf"))
+                open_runs[call] = Ran(call, tenant, float(at), float("inf"), int(worker))
             else:
                 begun = open_runs.pop(call)
-                found.append(Ran(call, tenant, begun.start, float(at)))
+                found.append(Ran(call, tenant, begun.start, float(at), int(worker)))
         return sorted([*found, *open_runs.values()], key=lambda ran: ran.start)
+
+
+def with_kills(runs: Sequence[Ran], kills: Mapping[int, float]) -> list[Ran]:
+    """Return the runs with the ends of those that were killed. ``kills``: times, by the id of the worker's process."""
+    return [replace(ran, end=min(ran.end, kills.get(ran.worker, ran.end))) for ran in runs]
 
 
 def most_at_once(runs: Sequence[Ran]) -> int:
