@@ -154,21 +154,20 @@ class ToolLimits:
         args: list[Argument] = [operation, limit.concurrency or 0, rate.calls, rate.window_ms + _START_MARGIN_MS]
         args += [_PLACE_LEASES * self._lease_ms, self._worker if worker is None else worker, *refs]
         runs, wait_ms, waiting, *told = await self._store.run("tool_limit", tool_limit(limit.name), args)
-        self._plan(limit.name, wait_ms)
+        self._plan(limit.name, wait_ms, looked=operation == "look")
         if waiting >= 0:
             metrics.tool_waiting.labels(limit.name).set(waiting)
         for ref in told:
             self._run_errand(self._serve(limit, ref.decode()))
         return bool(runs)
 
-    def _plan(self, name: str, wait_ms: int) -> None:
-        """Plan the next look at a limit."""
+    def _plan(self, name: str, wait_ms: int, *, looked: bool) -> None:
+        """Plan the next look at a limit; what is told between two looks can only make it sooner."""
         now = asyncio.get_running_loop().time()
         due = now + (_IDLE_S if wait_ms < 0 else wait_ms / 1000)
-        if name in self._look_at:
-            if due < self._look_at[name]:
-                self._changed.set()
+        if name in self._look_at and (looked or due < self._look_at[name]):
             self._look_at[name] = due
+            self._changed.set()
 
     async def _serve(self, limit: CallLimit, ref: str) -> None:
         """Put a call back into its queue whose turn has come."""
@@ -186,7 +185,7 @@ class ToolLimits:
         task.add_done_callback(self._errands.discard)
 
     async def _quietly(self, work: Any) -> None:
-        """Do an errand. One that fails is made good by time: a place ends, and a call that is missing is served again."""
+        """Do an errand. One that fails is made good by time: a place ends, and a missing call is served again."""
         try:
             await work
         except OutageError as error:
