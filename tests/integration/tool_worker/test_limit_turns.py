@@ -96,6 +96,9 @@ async def test_who_comes_new_does_not_pass_those_who_wait(store: Store) -> None:
     await limit.tell("one", "leave", ref("c1"))
     assert not await limit.enter("two", ref("c3"))
     assert await limit.enter("two", ref("c2"))
+    await limit.tell("one", "line_up", *(ref(f"w{n}") for n in range(60)))
+    limit.concurrency = 100  # the turns of fifty are told at once
+    assert not await limit.enter("two", ref("c4"))
 
 
 async def test_a_worker_that_was_taken_for_dead_does_not_give_back_the_place_of_its_successor(store: Store) -> None:
@@ -103,6 +106,7 @@ async def test_a_worker_that_was_taken_for_dead_does_not_give_back_the_place_of_
     await limit.enter("one", ref("c1"))
     assert await limit.enter("two", ref("c1")), "the call was taken over, and keeps its place"
     await limit.tell("one", "leave", ref("c1"))
+    assert not await limit.enter("one", ref("c2"))
     await limit.tell("one", "beat", ref("c1"))
     assert not await limit.enter("one", ref("c2"))
     await limit.tell("two", "leave", ref("c1"))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pentad.contracts.streams import TOOL_CALLS
 from pentad.services.tool_worker.app import ToolWorker
 from pentad.shared.keys import TOOL_STATES, waiting_calls
 from pentad.shared.store.store import Store
@@ -102,13 +103,16 @@ async def test_a_call_that_is_cancelled_while_it_waits_costs_no_turn(store: Stor
     calls = Calls(store, tmp_path / "ledger")
     async with workers(store, 2):
         await calls.ask("two_at_once", 2, seconds=1)
-        await calls.ask("two_at_once", 100, tenant="gone", seconds=60)
+        await wait_until("two runs", lambda: len(calls.runs()) == 2)
+        await calls.ask("two_at_once", 100, seconds=60)
+        await wait_until("the calls to wait", lambda: _waiting(store, 100))
+        gone = [call for _, call in calls.asked[2:]]
         await calls.ask("two_at_once", 2, seconds=0)
-        await wait_until("the calls to wait", lambda: _waiting(store, 102))
-        await store.call("DEL", calls.keys("gone").calls)
+        await wait_until("all to wait", lambda: _waiting(store, 102))
+        await store.call("HDEL", calls.keys().calls, *gone)
         assert len(await calls.ended(4)) == 4
         await wait_until("what waited to be forgotten", lambda: _none_waits(store))
-    assert {ran.tenant for ran in calls.runs()} == {"default"}
+    assert {ran.call for ran in calls.runs()}.isdisjoint(gone)
 
 
 async def _none_waits(store: Store) -> bool:
@@ -141,14 +145,20 @@ async def test_an_unsafe_call_whose_worker_died_is_reported_although_there_is_no
     store: Store, tmp_path: Path
 ) -> None:
     calls = Calls(store, tmp_path / "ledger")
-    await calls.ask("one_unsafe", seconds=0)
-    [(_, call)] = calls.asked
-    await store.call("HSET", calls.keys().calls, call, "started somebody-else 1")
-    await calls.ask("one_unsafe", seconds=5)
     async with workers(store, 1):
-        await wait_until("the other call", lambda: len(calls.runs()) == 1)
+        await calls.ask("one_unsafe", seconds=5)
+        await wait_until("a call to run", lambda: len(calls.runs()) == 1)
+        await calls.ask("one_unsafe", seconds=0)
+        await wait_until("another to wait", lambda: _waiting(store, 1))
+        [_, (_, call)] = calls.asked
+        await store.call("HSET", calls.keys().calls, call, "started somebody-else 1")
+        await store.run(
+            "call_unpark", [waiting_calls(0), calls.keys().calls, TOOL_CALLS.key(0, queue="default")], [call]
+        )
         told = await calls.ended(1)
+        assert list(told) == [call], "it is told before the other has ended"
     assert told[call].startswith("error: outcome unknown")
+    assert len(calls.runs()) == 1
 
 
 async def test_a_tool_without_limits_asks_nobody(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
