@@ -32,9 +32,11 @@ _MAX_KNOWN = 10_000
 _TRIAL_MARGIN_S = 10.0
 """Seconds beyond its tool's time limit after which a trial counts as lost."""
 
-Note = Literal["failed", "ok", "gone", "try"]
+Note = Literal["failed", "lost", "ok", "gone", "try"]
 _FAILURES = frozenset({"error", "timeout", "crashed", "interrupted", "unknown"})
 """Kinds of outcomes that are failures of the tool."""
+_LOSSES = frozenset({"interrupted", "unknown"})
+"""Kinds of failures that several calls share when their process or their worker is lost: together they count once."""
 
 
 @immutable
@@ -89,7 +91,8 @@ class ToolBreakers:
         if spec.breaker is None:
             return
         if outcome is not None and outcome.kind in _FAILURES:
-            self._run_errand(self._note(command, spec, "failed", outcome.text))
+            how: Note = "lost" if outcome.kind in _LOSSES else "failed"
+            self._run_errand(self._note(command, spec, how, outcome.text))
         elif _key_of(command) in self._known:
             worked = outcome is not None and outcome.kind in ("ok", "suspended")
             self._run_errand(self._note(command, spec, "ok" if worked else "gone"))

@@ -1,11 +1,11 @@
 -- Note how a call of a tool has ended, for its breaker; or ask whether a call may be the one that tries the tool again.
 -- KEYS breaker (of a tool and a tenant) changes (their names, by number)
 -- ARGV op name call-id failures within-ms trial-ms reason
--- ops: failed, ok, gone (it has ended without telling anything of the tool), try
+-- ops: failed, lost (likewise, with its process: all that were lost together are one failure), ok, gone (it has ended without telling anything of the tool), try
 -- Returns 1, or 0: of 'try' when another tries it or it is too early, of 'ok' when calls are refused on.
 local breaker, changes = KEYS[1], KEYS[2]
 local op, name, id, failures, within, trial_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local PAUSE, LONGEST, AHEAD, NAMES, KEPT = 30000, 600000, 1000, 10000, 86400
+local PAUSE, LONGEST, AHEAD, TOGETHER, NAMES, KEPT = 30000, 600000, 1000, 10000, 10000, 86400
 expect_kind('hash', breaker)
 expect_kind('zset', changes)
 local function changed()
@@ -30,8 +30,10 @@ if op == 'try' then
   call('HSET', breaker, 'trial', id, 'trial_end', now() + trial_ms)
   call('PEXPIRE', breaker, trial_ms + LONGEST)
   changed()
-elseif op == 'failed' then
+elseif op == 'failed' or op == 'lost' then
   if opened and trial ~= id then return 1 end -- it had begun before
+  local last = tonumber(string.match(times or '', '(%d+)$') or 0)
+  if op == 'lost' and now() >= last and now() - last < TOGETHER then return 1 end
   call('HINCRBY', breaker, 'row', 1)
   call('HSET', breaker, 'reason', ARGV[7])
   if opened then

@@ -163,6 +163,17 @@ async def test_one_of_several_calls_becomes_the_trial_and_another_when_it_is_los
     assert await note(store, "try", "c6"), "its worker was killed"
 
 
+async def test_calls_that_were_lost_with_one_worker_are_one_failure(store: Store) -> None:
+    for n in range(9):
+        await note(store, "lost", f"c{n}")
+    assert await store.call("HMGET", tool_breaker("t:a"), "row", "until") == [b"1", None]
+    for n in range(2):  # some time passes, and another is lost
+        times = await store.call("HGET", tool_breaker("t:a"), "times")
+        await store.call("HSET", tool_breaker("t:a"), "times", " ".join(str(int(at) - 10_000) for at in times.split()))
+        await note(store, "lost", f"later{n}")
+    assert await store.call("HEXISTS", tool_breaker("t:a"), "until")
+
+
 @pytest.mark.parametrize("what", ["ok", "failed"])
 async def test_a_call_that_had_begun_before_changes_nothing_of_an_open_breaker(store: Store, what: str) -> None:
     await open_it(store)
