@@ -68,7 +68,7 @@ eval-routing: $(STAMP)
 	$(BIN)/python -m tests.evaluation.routing --data "$(DATA)" --embed $(or $(EMBED),simple) $(if $(MODEL),--model $(MODEL)) $(ARGS)
 
 chaos: $(STAMP)
-	$(BIN)/python -m tests.acceptance.chaos --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5) --tasks $(or $(TASKS),100) --each $(or $(EACH),1) $(if $(VICTIMS),--victims $(VICTIMS)) $(if $(DISKS),--full-disks $(DISKS)) $(if $(CLOCKS),--clocks)
+	$(BIN)/python -m tests.acceptance.chaos --seed $(or $(SEED),1) --minutes $(or $(MINUTES),5) --tasks $(or $(TASKS),100) --each $(or $(EACH),1) $(if $(VICTIMS),--victims $(VICTIMS)) $(if $(DISKS),--full-disks $(DISKS)) $(if $(CLOCKS),--clocks) $(if $(HANDS),--hands)
 
 # Who imports whom: ROOM=shared/memory for the modules of one folder, ARGS=--dot for Graphviz.
 look: $(STAMP)
@@ -76,6 +76,6 @@ look: $(STAMP)
 
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 lock:
-	$(LOCK) --extra server --extra anthropic --extra local --extra mcp --extra stores --extra dev --output-file requirements.lock pyproject.toml
-	$(LOCK) --no-annotate --extra server --extra anthropic --extra mcp --extra stores --constraint requirements.lock --output-file requirements-runtime.lock pyproject.toml
+	$(LOCK) --extra server --extra anthropic --extra code --extra local --extra mcp --extra stores --extra dev --output-file requirements.lock pyproject.toml
+	$(LOCK) --no-annotate --extra server --extra anthropic --extra code --extra mcp --extra stores --constraint requirements.lock --output-file requirements-runtime.lock pyproject.toml
 	echo hatchling | $(LOCK) --no-annotate --constraint requirements.lock --output-file requirements-build.lock -

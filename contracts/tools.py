@@ -99,6 +99,8 @@ class ToolSpec(BaseModel):
     """Variables that the tool reads and that are not set where its tool-worker runs."""
     secrets: list[str] = Field(default_factory=list)
     """Names of the secrets that the tool needs: it is offered to users who have all of them."""
+    registered: bool = False
+    """Whether the tool is an HTTP endpoint that was registered while the system ran."""
     concurrency: Annotated[int, Field(strict=True, ge=1, le=MAX_LIMIT)] | None = None
     """Calls of the tool that run at once, over all workers; None: any number."""
     rate: RateText | None = None
@@ -129,6 +131,8 @@ class ToolSpec(BaseModel):
         return "unsafe tool calls need an approval here" if mode == "unsafe" and self.effect is Effect.UNSAFE else ""
 
 
+SERVER_SEPARATOR = "__"
+"""Characters between the name of a server and the server's own name of a tool, in the name of the tool."""
 TOOL_SEARCH = "tool_search"
 """Name of the tool that finds tools whose schemas a model is not shown."""
 RESERVED_NAMES = frozenset({"ask_user", "complete_task", TOOL_SEARCH})

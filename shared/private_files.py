@@ -8,7 +8,9 @@ only when its folder was synchronised.
 import errno
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
+from secrets import token_hex
 from types import TracebackType
 from typing import Self
 
@@ -121,6 +123,25 @@ def make_folder(folder: str) -> None:
 def open_private(path: str, flags: int) -> int:
     """Open a file, as ``opener`` of ``open``: one that is made anew is for this user alone."""
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
+def replace_file(path: str, data: bytes) -> None:
+    """Write a file of this user's whole or not at all, in the place of one that is there; on the disk when it returns.
+
+    Its folder must be there. What a writer that is killed leaves ends in ``.part``.
+    """
+    part = f"{path}.{token_hex(6)}.part"
+    try:
+        with open(part, "wb", opener=open_private) as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(part)
+        raise
+    sync_folder(os.path.dirname(path))
 
 
 def sync_folder(folder: str) -> None:

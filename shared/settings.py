@@ -135,8 +135,8 @@ class Settings(BaseModel):
     """`on`: models are offered `web_fetch` and `get_weather`. They send outside what a model puts into an address: turn
     it on where that may be."""
     pentad_web_allow: tuple[str, ...] = ()
-    """Hosts of your own network that `web_fetch` may read, as `HOST` or `HOST:PORT`, separated by commas. Without it,
-    only addresses of the public internet are read."""
+    """Hosts of your own network that `web_fetch`, registered endpoints and registered MCP servers may ask, as `HOST` or
+    `HOST:PORT`, separated by commas. Without it, only addresses of the public internet are asked."""
     pentad_mcp: Path | None = None
     """A file of MCP servers, `{"mcpServers": {...}}` as editors and assistants keep it; the tool-workers offer their
     tools."""
@@ -145,7 +145,8 @@ class Settings(BaseModel):
     has the admin key can run any program there. Those of `PENTAD_MCP` may in any case."""
     pentad_secrets: str | None = None
     """Where secrets of users and tenants are, which servers of tools need: a folder, or an fsspec URL, with
-    `TENANT/USER/NAME`, and `TENANT/NAME` for the whole tenant. The same for gateway, task-runners and tool-workers."""
+    `TENANT/USER/NAME`, and `TENANT/NAME` for the whole tenant. The same for gateway, task-runners, tool-workers and
+    archivers. Unset: `secrets` in the data directory of `pentad up`; with `pentad serve` there are none."""
     pentad_secret_key: SecretStr | None = None
     """Encrypts secrets that are kept there from now on: 32 bytes in base64, as `openssl rand -base64 32` makes them. Of
     several, separated by commas, the first encrypts and all decrypt."""
@@ -157,7 +158,7 @@ class Settings(BaseModel):
     """Another server that speaks Tavily's protocol; unset: `https://api.tavily.com`."""
     pentad_code: Literal["off", "on"] = "off"
     """`on`: models are offered `run_python`, and with `PENTAD_SCRIPTS` tools that keep scripts and run them again,
-    where the kernel can confine them: docs/sandbox.md."""
+    where the kernel can confine them; with the extra `code` also `run_program`: docs/sandbox.md."""
     pentad_sandbox: Literal["on", "off"] = "on"
     """`off`: scripts of models run without a sandbox, as the tool-worker's own user, with its files and network; only
     where something else confines the whole tool-worker."""
@@ -457,10 +458,12 @@ class Settings(BaseModel):
         """Where finished tasks are kept."""
         return self.pentad_records_url or str(self.pentad_data_dir.absolute() / "records")
 
-    def with_files(self) -> Self:
-        """Return a copy for a system of one machine: without `PENTAD_FILES`, files are kept in the data directory."""
-        files = self.pentad_files or str(self.pentad_data_dir.absolute() / "files")
-        return self.model_copy(update={"pentad_files": files})
+    def on_one_machine(self) -> Self:
+        """Return a copy for a system of one machine: files, scripts and secrets without a place of their own are kept
+        in the data directory."""
+        folder = self.pentad_data_dir.absolute()
+        places = {f"pentad_{name}": str(folder / name) for name in ("files", "scripts", "secrets")}
+        return self.model_copy(update={name: getattr(self, name) or place for name, place in places.items()})
 
     @property
     def lease_ms(self) -> int:

@@ -58,8 +58,12 @@ def _row(tool: dict[str, Any]) -> tuple[str, ...]:
 
 def _worker(tool: dict[str, Any]) -> str:
     """Whether a living worker has it; a gateway of before 0.2 does not say."""
+    if (tool.get("endpoint") or {}).get("problem"):
+        return str(tool["endpoint"]["problem"])
     if tool.get("refused"):
         return f"refused until {str(tool['refused_until'])[11:19]} UTC"
     if tool.get("alive", True):
         return "there" if "alive" in tool else "-"
+    if tool["seen_at"] is None:
+        return "none yet"
     return f"none for {ago(tool['seen_at'])}"

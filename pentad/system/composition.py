@@ -53,8 +53,7 @@ async def run_all(
     """
     try:
         async with archiver_apart() if roots is None else nullcontext(roots) as found, redis_of(settings, stop) as url:
-            scripts = settings.pentad_scripts or str(settings.pentad_data_dir.absolute() / "scripts")
-            there = settings.with_files().model_copy(update={"redis_url": url, "pentad_scripts": scripts})
+            there = settings.on_one_machine().model_copy(update={"redis_url": url})
             return await run_services(build_all(there, options, found, tools), stop, ready=ready)
     except StopAskedError:
         return 0

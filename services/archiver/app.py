@@ -41,6 +41,7 @@ from pentad.shared.presence.announcements import announce_wait
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.records.record_store import Records
 from pentad.shared.scripts.script_store import ScriptStore
+from pentad.shared.secrets.secret_store import SecretStore
 from pentad.shared.service.background import Background
 from pentad.shared.service.consuming import ConsumingService
 from pentad.shared.service.process_models import ProcessModels
@@ -140,7 +141,9 @@ class Archiver(ConsumingService):
         files = ErasedFiles(self._workspaces)
         tasks = TaskEraser(self.store, records, memory, self._embedder, actors, limits, files=files)
         scripts = None if settings.pentad_scripts is None else ScriptStore(settings.pentad_scripts)
-        return Erasing(self.store, KeptTasks(self.store, records), tasks, memory, self.shards, files, scripts)
+        secrets = None if settings.pentad_secrets is None else SecretStore(settings.pentad_secrets)
+        kept = KeptTasks(self.store, records)
+        return Erasing(self.store, kept, tasks, memory, self.shards, files, scripts, secrets)
 
     def _extraction_model(self) -> ExtractionModel | None:
         """Return the model that is asked about archived tasks; None where none is to be asked."""

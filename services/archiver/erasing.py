@@ -53,6 +53,7 @@ from pentad.shared.models.ports import ModelFailed
 from pentad.shared.owners import Owner
 from pentad.shared.records.record_store import Records
 from pentad.shared.scripts.script_store import ScriptStore
+from pentad.shared.secrets.secret_store import SecretOwner, SecretStore
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.work.entry import Entry
 from pentad.shared.work.tenant_turns import TenantTurns
@@ -178,9 +179,10 @@ class Erasing:
         shards: Sequence[int],
         files: ErasedFiles = NO_FILES,
         scripts: ScriptStore | None = None,
+        secrets: SecretStore | None = None,
     ) -> None:
         self._store, self._kept, self._tasks, self._memory = store, kept, tasks, memory
-        self._shards, self._files, self._scripts = shards, files, scripts
+        self._shards, self._files, self._scripts, self._secrets = shards, files, scripts, secrets
         self._turns = TenantTurns(_ERASURES_PER_SHARD * len(shards), _ERASURES_PER_SHARD * len(shards))
 
     async def handle(self, entry: Entry) -> None:
@@ -283,6 +285,8 @@ class Erasing:
         await self._note_parts(command, until)
         await self._memory.forget_user(tenant, user, last)
         await self._remove_scripts(Owner(tenant, user), last)
+        if self._secrets is not None:
+            await self._secrets.remove_all(SecretOwner(tenant, user), last)
         await self._clean(command, shards, last)
 
     async def _remove_scripts(self, owner: Owner, until: int) -> None:

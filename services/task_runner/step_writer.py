@@ -240,6 +240,8 @@ class StepWriter:
         """The result of a call has come. That of a task's branch is no message: the run of the graph has it."""
         if result.child is not None:
             self._count_child(result.child.usage)
+        if is_kept(call):  # a failover has taken back the decision, and its call was made already
+            self._forget_kept(call)
         if call.inner_of:  # the call that has made it ends too, without it
             self.forget_result(result)
             return
@@ -317,11 +319,15 @@ class StepWriter:
             if starts_task(each.call):
                 self._tell_child(each.call, "cancel")
             if is_kept(each.call):
-                self.forget_request(each.call.id)
-                self.commit.untimer(self.keys, "expiry")
+                self._forget_kept(each.call)
             if each.call.target != "branch":
                 self.emit_result(each.call.id, each.call.tool, outcome)
         return outcomes
+
+    def _forget_kept(self, call: OpenCall) -> None:
+        """A call that is not made, as far as the task knows, has ended."""
+        self.forget_request(call.id)
+        self.commit.untimer(self.keys, "expiry")
 
     def forget_request(self, call: str) -> None:
         """A call waits no more for a decision or for other calls."""

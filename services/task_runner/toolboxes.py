@@ -1,6 +1,6 @@
 """The tools that a model is offered: those that there are, that its instruction allows, and that it can pay for."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from pentad.contracts.graphs import Runnable
@@ -16,6 +16,9 @@ from pentad.shared.models.token_counter import TokenCounter
 _MOST_KEPT = 256
 _WINDOW_PART = 4
 """Part of a model's window that schemas of tools may cost where the instruction does not say: one of so many."""
+MAX_SHOWN = 40
+"""Tools whose schemas a model is shown at once, where the instruction does not say what they may cost: among more,
+models choose badly."""
 
 
 class PromptFacts(NamedTuple):
@@ -35,11 +38,24 @@ class ToolUser(NamedTuple):
     user: str | None
 
 
+class SchemaLimits(NamedTuple):
+    """The limits of the schemas that a model is shown; None for no limit."""
+
+    tokens: int | None
+    tools: int | None
+
+    def hold(self, shown: Toolbox, counter: Callable[[], TokenCounter]) -> bool:
+        """Return whether the schemas of a toolbox are within both limits."""
+        if self.tools is not None and len(shown.specs) > self.tools:
+            return False
+        return self.tokens is None or counter().count((), shown.json) <= self.tokens
+
+
 _Agents = tuple[tuple[str, str, str], ...]
-_Key = tuple[tuple[str, ...] | None, OutputMode, PromptFacts, _Agents, frozenset[str], int | None]
+_Key = tuple[tuple[str, ...] | None, OutputMode, PromptFacts, _Agents, frozenset[str], SchemaLimits | None]
 """All that decides which tools are offered: the names that the instruction allows (None: all), its output, the facts,
-the agents that it may call, the tools that are kept from the user, and the tokens that schemas may cost (None: they are
-not too many)."""
+the agents that it may call, the tools that are kept from the user, and the limits of schemas (None: they are within
+them)."""
 
 
 class Toolboxes:
@@ -71,28 +87,26 @@ class Toolboxes:
             given = offered(instruction, there, shown.reads_results, shown.in_graph, shown.opens_messages)
             given |= {name: agent_spec(agent) for name, agent in agents.items()}
             toolbox = self._made[key] = Toolbox(given)
-        most = self._most_tokens(instruction)
-        if most is None or toolbox.json is None:
+        limits = self._limits(instruction)
+
+        def counter() -> TokenCounter:
+            return self._models.counter(instruction.model)
+
+        if toolbox.json is None or limits.hold(toolbox, counter):
             return toolbox
-        counter = self._models.counter(instruction.model)
-        if counter.count((), toolbox.json) <= most:
-            return toolbox
-        key = (names, instruction.output, shown, described, kept, most)
+        key = (names, instruction.output, shown, described, kept, limits)
         short = self._made.get(key)
         if short is None:
             given = dict(toolbox.specs)
-            short = Toolbox(given, shown_tools(given, shown.found.split(), lambda some: _cost(counter, some) <= most))
-            self._made[key] = short
+
+            def fits(some: Collection[ToolSpec]) -> bool:
+                return limits.hold(Toolbox({spec.name: spec for spec in some}), counter)
+
+            short = self._made[key] = Toolbox(given, shown_tools(given, shown.found.split(), fits))
         return short
 
-    def _most_tokens(self, instruction: Instruction) -> int | None:
-        """Return the tokens that schemas of tools may cost; None for no limit."""
+    def _limits(self, instruction: Instruction) -> SchemaLimits:
         if instruction.tool_schema_tokens is not None:
-            return instruction.tool_schema_tokens
+            return SchemaLimits(instruction.tool_schema_tokens, None)
         window = self._models.window(instruction.model)
-        return None if window is None else window // _WINDOW_PART
-
-
-def _cost(counter: TokenCounter, specs: Collection[ToolSpec]) -> int:
-    """Return the tokens of these tools' schemas."""
-    return counter.count((), Toolbox({spec.name: spec for spec in specs}).json)
+        return SchemaLimits(None if window is None else window // _WINDOW_PART, MAX_SHOWN)

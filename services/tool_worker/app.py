@@ -18,10 +18,12 @@ from pentad.services.tool_worker.builtins.result_read import KeptResults, result
 from pentad.services.tool_worker.call_files import CallFiles
 from pentad.services.tool_worker.call_guard import CallGuard
 from pentad.services.tool_worker.children.pool import ToolProcesses
+from pentad.services.tool_worker.endpoints.endpoint_tools import EndpointTools
 from pentad.services.tool_worker.given_tools import GivenTools
 from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.hooks import HOOKS_AT_ONCE, HookServer
 from pentad.services.tool_worker.limits import ToolLimits
+from pentad.services.tool_worker.reloads import PluginReloads
 from pentad.services.tool_worker.servers.server_tools import ServerTools
 from pentad.services.tool_worker.sources import ToolSource, ToolSources
 from pentad.services.tool_worker.transcripts import Transcripts
@@ -77,12 +79,13 @@ def _web_tools(settings: Settings) -> "WebTools | None":
 
 
 def _code_tools(settings: Settings, store: Store) -> list[ToolSource]:
-    """Return the source of tools that run scripts, none where no setting asks for it: it needs Linux."""
+    """Return the sources of tools that run code of models, none where no setting asks for it: scripts need Linux."""
     if settings.pentad_code == "off":
         return []
     from pentad.services.tool_worker.builtins.code.code_tools import CodeTools
+    from pentad.services.tool_worker.builtins.programs.program_tool import ProgramTool
 
-    return [CodeTools.of(settings, store)]
+    return [CodeTools.of(settings, store), ProgramTool(store, confined=settings.pentad_sandbox == "on")]
 
 
 class ToolWorker(ConsumingService):
@@ -119,8 +122,9 @@ class ToolWorker(ConsumingService):
         asking = Builtins(memory_tools(reader) | beside | files | web, quick=False)
         code = _code_tools(settings, self.store)
         self._servers = ServerTools(settings, self.store)
+        self._endpoints = EndpointTools(settings, self.store)
         ours = [Builtins(builtins_of(settings.time_zone)), asking, *code, self._servers]
-        self._sources = ToolSources(*ours, self._processes, *more)
+        self._sources = ToolSources(self._endpoints, *ours, self._processes, *more)
         limits = ToolLimits(self.store, self.shards, settings.lease_ms, self.consumer_name)
         self._guard = CallGuard(limits, ToolBreakers(self.store))
         self._handlers: list[ToolHandler] = []
@@ -134,6 +138,8 @@ class ToolWorker(ConsumingService):
         """Names of the graphs that were published last."""
         self._warned_about: dict[str, ToolSpec] = {}
         """The tools that were looked at, as they were then."""
+        self._reloads = PluginReloads(self.store, self.consumer_name, plugins, self.reload_plugins)
+        self._reloading = asyncio.Lock()
         self._changed = asyncio.Event()
         self._following: asyncio.Task[None] | None = None
         self._slots = Slots(settings.pentad_tool_concurrency)
@@ -141,6 +147,7 @@ class ToolWorker(ConsumingService):
 
     async def prepare(self) -> None:
         """Only the sources know which queues their tools name."""
+        self._reloads.begin()
         await self._sources.start(self._changed.set)
         specs = self._specs()
         self.about = f"tools: {named([spec.name for spec in specs])}"
@@ -159,7 +166,8 @@ class ToolWorker(ConsumingService):
         """Warn once of each tool that models will find hard to use, or that model servers are known to refuse."""
         theirs = self._servers.tools
         for spec in specs:
-            if self._warned_about.get(spec.name) == spec or theirs.get(spec.name) is spec:  # nobody here can mend those
+            is_theirs = spec.registered or theirs.get(spec.name) is spec  # nobody here can mend those
+            if is_theirs or self._warned_about.get(spec.name) == spec:
                 continue
             for gap in description_gaps(spec):
                 log.warning("%s", gap)
@@ -206,6 +214,9 @@ class ToolWorker(ConsumingService):
             await guarded("publish tools", self._forget_others)
         self.background.run(self._keep_published())
         self.background.run(self._servers.follow())
+        self.background.run(self._endpoints.follow())
+        if self.settings.pentad_plugins:
+            self.background.run(self._reloads.follow())
         self.background.run(report_servers(self.store, self.consumer_name, self._servers.reports))
         self._following = asyncio.create_task(self._follow_changes())
 
@@ -292,7 +303,8 @@ class ToolWorker(ConsumingService):
 
         Raises ``PluginError`` or ``OSError``, and what was imported before stays in use then.
         """
-        await self._processes.reload()
+        async with self._reloading:  # files may change at the moment at which an operator asks
+            await self._processes.reload()
 
     async def leave(self) -> None:
         await asyncio.gather(super().leave(), *(handler.finish(UNSAFE_GRACE_S) for handler in self._handlers))

@@ -68,8 +68,7 @@ class GivenTools:
         loop = asyncio.get_running_loop()
         context = replace(invocation.context, report=_LatestProgress(loop, on_progress))
         # A task of its own: what the tool does to it, cancelling included, is not done to us.
-        call = context.tool_call_id if invocation.keeps_files else None
-        running = loop.create_task(self._answer(definition, invocation.args, context, call))
+        running = loop.create_task(self._answer(definition, invocation.args, context, invocation.files_of))
         try:
             await asyncio.wait({running}, timeout=invocation.timeout_s)
         except asyncio.CancelledError:

@@ -419,7 +419,7 @@ class ToolHandler(Handler):
     async def _release(self, entry: Entry, command: ToolCallCommand) -> None:
         keys = TaskKeys(self._shard, command.tenant_id, command.task_id or "")
         args: list[Argument] = [
-            command.tool_call_id, self._owner, command.effect, entry.id, self._group, entry.data
+            command.tool_call_id, self._owner, command.effect, entry.id, self._group, entry.data, self._consumer_name
         ]  # fmt: skip
         if await self._store.run("call_release", [keys.calls, entry.stream], args) == b"ok":
             metrics.published.labels(TOOL_CALLS.name, ToolCallCommand.__name__).inc()

@@ -41,6 +41,11 @@ class ToolInvocation:
     """Whether files that the call makes are kept in the workspace of its session."""
 
     @property
+    def files_of(self) -> str | None:
+        """Id of the call whose files are kept; None where none are."""
+        return self.context.tool_call_id if self.keeps_files else None
+
+    @property
     def name(self) -> str:
         """Name of what is run, in its process."""
         return self.tool if self.part == "call" else companion_name(self.tool, self.part)

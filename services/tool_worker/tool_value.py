@@ -3,11 +3,12 @@
 Bytes never stand in the text: in their place it has a line that says where they are kept, of which type and how large.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from pentad.contracts.tools import Artifact
 from pentad.services.tool_worker.domain import RESULT_LIMIT
-from pentad.shared.clipping import clip
+from pentad.shared.clipping import clip, plain
 from pentad.shared.data_urls import replaced_urls
 from pentad.shared.immutable import immutable
 from pentad.shared.plugins.errors import UnusableResult
@@ -23,6 +24,8 @@ MAX_RESULT = 16 << 20
 """Characters of a result."""
 _LONGEST_CHARACTER = 4
 """Bytes of UTF-8."""
+_MAX_NAME = 200
+"""Characters of the name of a file that is not kept."""
 _MAX_DEPTH = 32
 """Levels of lists and dicts in which bytes are looked for."""
 _LINE_BYTES = 2_048
@@ -55,6 +58,22 @@ def value_of(tool: str, value: Any, call: str | None) -> ToolValue:
     return ToolValue(clip(text, RESULT_LIMIT + _LONGEST_CHARACTER), tuple(made.artifacts))
 
 
+def joined_value(tool: str, parts: Sequence[str | Artifact], call: str | None) -> ToolValue:
+    """Return texts and files as one result, a line each; what is too much of them is told, and refuses nothing.
+
+    ``call``: as for `value_of`.
+    """
+    made, lines, room = _Made(tool, call), list[str](), MAX_RESULT
+    for part in parts:
+        line = clip(part, room) if isinstance(part, str) else made.line_if_room(part)
+        room -= len(line)
+        lines.append(line)
+    text = "\n".join(lines)
+    if call is not None:
+        text = made.shortened(replaced_urls(text, made.line_of_url), is_json=False)
+    return ToolValue(clip(text, RESULT_LIMIT + _LONGEST_CHARACTER), tuple(made.artifacts))
+
+
 class _Made:
     """The files of one call, as they are found in what its tool has returned."""
 
@@ -80,16 +99,23 @@ class _Made:
 
     def line_of_url(self, data: bytes, media_type: str) -> str | None:
         """Return the line for the bytes of a data URL; None where there is no room for another file."""
-        if len(self.artifacts) >= MAX_ARTIFACTS or len(data) > self._room:
-            return None
-        return self._line(Artifact(data, "", media_type))
+        return self._line(Artifact(data, "", media_type)) if self._has_room(data) else None
+
+    def line_if_room(self, made: Artifact) -> str:
+        """Return the line for a file, which says so where there is no room for it."""
+        if self._has_room(made.data):
+            return self._line(made)
+        return f"[a file of {len(made.data):,} bytes, which is not kept: the call has made too many or too large ones]"
+
+    def _has_room(self, data: bytes) -> bool:
+        return len(self.artifacts) < MAX_ARTIFACTS and len(data) <= self._room
 
     def shortened(self, text: str, *, is_json: bool) -> str:
         """Return the beginning of a text that is too long for a result, which is kept whole as a file."""
         if len(text) <= (RESULT_LIMIT - _LINE_BYTES) // _LONGEST_CHARACTER:
             return text
         data = text.encode()
-        if len(data) <= RESULT_LIMIT or len(data) > self._room or len(self.artifacts) >= MAX_ARTIFACTS:
+        if len(data) <= RESULT_LIMIT or not self._has_room(data):
             return text
         ending, kind = (".json", "application/json") if is_json else (".txt", "text/plain")
         line = self._line(Artifact(data, f"result{ending}", kind))
@@ -107,7 +133,8 @@ class _Made:
         data = bytes(made.data)
         kind = told_type(made.media_type, data[:64], made.name)
         if self._call is None:
-            return f"[a file of {len(data):,} bytes, {kind}, which is not kept: set PENTAD_FILES]"
+            named = f"the file {plain(made.name, _MAX_NAME)}" if made.name else "a file"
+            return f"[{named} of {len(data):,} bytes, {kind}, which is not kept: set PENTAD_FILES]"
         self._room -= len(data)
         if len(self.artifacts) >= MAX_ARTIFACTS or self._room < 0:
             raise UnusableResult(

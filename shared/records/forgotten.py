@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pentad.contracts.ids import is_identifier
-from pentad.shared.private_files import make_folder, open_private, sync_folder
+from pentad.shared.private_files import make_folder, replace_file
 from pentad.shared.records.by_time import names_in
 
 FORGOTTEN = "_forgotten"
@@ -40,13 +40,7 @@ def note(fs: Any, tenant: str, task: str, given: Mapping[str, bytes], *, local: 
         return
     make_folder(folder)
     for name, data in given.items():
-        path = f"{folder}/{name}{_END}"
-        with open(f"{path}.part", "wb", opener=open_private) as part:
-            part.write(data)
-            part.flush()
-            os.fsync(part.fileno())
-        os.replace(f"{path}.part", path)
-    sync_folder(folder)
+        replace_file(f"{folder}/{name}{_END}", data)
 
 
 def leave(fs: Any, tenant: str, task: str, *, local: bool) -> None:

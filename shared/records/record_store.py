@@ -18,9 +18,10 @@ from pydantic import ValidationError
 
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.records import TaskRecord
-from pentad.shared.errors import DamagedError, OutageError, SettingsError
+from pentad.shared.errors import DamagedError, OutageError
 from pentad.shared.private_files import make_folder, open_private, sync_folder
 from pentad.shared.records import by_time, forgotten
+from pentad.shared.storage_url import StorageUrl, is_local
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -38,9 +39,7 @@ class Records:
     """
 
     def __init__(self, url: str) -> None:
-        self._url = url.rstrip("/")
-        _check(self._url)
-        self._opened: tuple[Any, str] | None = None
+        self._place = StorageUrl("PENTAD_RECORDS_URL", url)
         self._swept: set[str] = set()
         """Folders from which this process has removed what killed writers left."""
 
@@ -107,7 +106,7 @@ class Records:
         Raises ``OutageError``.
         """
         return await self._try(
-            lambda fs, root: by_time.of_hour(fs, f"{root}/{tenant}", hour, before, most, local=_is_local(fs))
+            lambda fs, root: by_time.of_hour(fs, f"{root}/{tenant}", hour, before, most, local=is_local(fs))
         )
 
     async def of_session(self, tenant: str, session: str) -> list[by_time.Recorded]:
@@ -127,7 +126,7 @@ class Records:
         Raises ``OutageError``, and ``ValueError`` for names of no id.
         """
         folder = _folder(tenant, task)
-        await self._try(lambda fs, root: forgotten.note(fs, f"{root}/{folder}", task, notes, local=_is_local(fs)))
+        await self._try(lambda fs, root: forgotten.note(fs, f"{root}/{folder}", task, notes, local=is_local(fs)))
 
     async def forgotten_tasks(self, tenant: str) -> list[str]:
         """The tasks of a tenant of which something is forgotten. Raises ``OutageError``."""
@@ -136,7 +135,7 @@ class Records:
     async def leave_forgotten(self, tenant: str, task: str) -> None:
         """Keep nothing more of what was forgotten of a task. Raises ``OutageError``."""
         folder = _folder(tenant, task)
-        await self._try(lambda fs, root: forgotten.leave(fs, f"{root}/{folder}", task, local=_is_local(fs)))
+        await self._try(lambda fs, root: forgotten.leave(fs, f"{root}/{folder}", task, local=is_local(fs)))
 
     async def forgotten(self, tenant: str, task: str) -> dict[str, bytes]:
         """The notes of a task by `note_forgotten`. Raises ``OutageError``, and ``ValueError`` for names of no id."""
@@ -145,7 +144,7 @@ class Records:
 
     def _keep(self, fs: Any, folder: str, record: TaskRecord) -> None:
         name = record.task.task_id
-        if not _is_local(fs):
+        if not is_local(fs):
             _put(fs, folder, name, record)
             return
         make_folder(folder)
@@ -154,32 +153,11 @@ class Records:
             _sweep(folder)
         _replace(f"{folder}/{name}.json", record)
 
-    def _place(self) -> tuple[Any, str]:
-        """The file system and the path of the records in it."""
-        if self._opened is None:
-            from fsspec.core import url_to_fs
-
-            self._opened = url_to_fs(self._url)
-        return self._opened
-
     async def _try(self, work: Callable[[Any, str], T]) -> T:
         try:
-            return await asyncio.to_thread(lambda: work(*self._place()))
+            return await asyncio.to_thread(lambda: work(*self._place.open()))
         except Exception as error:
-            raise OutageError(f"the record store {self._url} is unavailable: {error}") from error
-
-
-def _check(url: str) -> None:
-    """A kind of store that nobody knows will not serve later either. Raises ``SettingsError``."""
-    kind, separator, _ = url.partition("://")
-    if not separator or kind == "file":
-        return
-    from fsspec import get_filesystem_class
-
-    try:
-        get_filesystem_class(kind)
-    except (ValueError, ImportError) as error:
-        raise SettingsError(f"PENTAD_RECORDS_URL names a store {kind}:// that cannot be used here: {error}") from None
+            raise OutageError(f"the record store {self._place.url} is unavailable: {error}") from error
 
 
 def _why(data: bytes, error: ValidationError) -> str:
@@ -196,13 +174,9 @@ def _folder(tenant: str, task: str) -> str:
     return tenant
 
 
-def _is_local(fs: Any) -> bool:
-    return "file" in fs.protocol
-
-
 def _load(fs: Any, folder: str, name: str) -> bytes | None:
     """The record's text: the longest of an object's versions, else the one document of this name."""
-    if not _is_local(fs):
+    if not is_local(fs):
         for _ in range(_MAX_LISTINGS):
             versions = _versions(fs, f"{folder}/{name}")
             if not versions:
@@ -238,21 +212,21 @@ def _remove(fs: Any, folder: str, name: str, entered: TaskRecord | None) -> None
     The record goes last: it says where the task is entered.
     """
     for place in _entered(fs, folder, name) | set(by_time.places_of(entered) if entered else ()):
-        by_time.leave(fs, folder, place, local=_is_local(fs))
+        by_time.leave(fs, folder, place, local=is_local(fs))
     single, versions = f"{folder}/{name}.json", []
-    if not _is_local(fs):
+    if not is_local(fs):
         versions = [_version(folder, name, version) for version in _versions(fs, f"{folder}/{name}")]
-    forgotten.leave(fs, folder, name, local=_is_local(fs))
+    forgotten.leave(fs, folder, name, local=is_local(fs))
     for path in (*versions, single, f"{single}.part"):
         with contextlib.suppress(FileNotFoundError):
             fs.rm_file(path)
-    if _is_local(fs) and os.path.isdir(folder):
+    if is_local(fs) and os.path.isdir(folder):
         sync_folder(folder)
 
 
 def _enter(fs: Any, folder: str, places: Sequence[str]) -> None:
     for place in places:
-        by_time.enter(fs, folder, place, local=_is_local(fs))
+        by_time.enter(fs, folder, place, local=is_local(fs))
 
 
 def _entered(fs: Any, folder: str, name: str) -> set[str]:

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from pentad.shared.errors import DamagedError, OutageError, SettingsError
+from pentad.shared.errors import DamagedError, OutageError
 from pentad.shared.immutable import immutable
 from pentad.shared.owners import Owner
-from pentad.shared.private_files import make_folder, open_private, sync_folder
+from pentad.shared.private_files import make_folder, replace_file
 from pentad.shared.scripts.stored_script import (
     MAX_SCRIPT_BYTES,
     MAX_SCRIPTS,
@@ -28,6 +28,7 @@ from pentad.shared.scripts.stored_script import (
     is_script_name,
     version_of_file,
 )
+from pentad.shared.storage_url import StorageUrl, is_local
 
 T = TypeVar("T")
 _MAX_FILE_BYTES = 8 * MAX_SCRIPT_BYTES
@@ -52,9 +53,7 @@ class ScriptStore:
     """
 
     def __init__(self, url: str) -> None:
-        self._url = url.rstrip("/")
-        _check(self._url)
-        self._opened: tuple[Any, str] | None = None
+        self._storage = StorageUrl("PENTAD_SCRIPTS", url)
 
     async def save(self, owner: Owner, script: StoredScript, now_ms: int) -> ScriptVersion:
         """Keep a version of a script; what is the last version already is kept once.
@@ -90,41 +89,17 @@ class ScriptStore:
         """Remove all scripts of an owner that were saved by this time."""
         await self._try(lambda fs, root: _remove_all(fs, f"{root}/{_place(owner)}", until_ms))
 
-    def _open(self) -> tuple[Any, str]:
-        if self._opened is None:
-            from fsspec.core import url_to_fs
-
-            self._opened = url_to_fs(self._url)
-        return self._opened
-
     async def _try(self, work: Callable[[Any, str], T]) -> T:
         try:
-            return await asyncio.to_thread(lambda: work(*self._open()))
+            return await asyncio.to_thread(lambda: work(*self._storage.open()))
         except (ScriptRefusedError, DamagedError):
             raise
         except Exception as error:
-            raise OutageError(f"the store of scripts {self._url} is unavailable: {error}") from error
+            raise OutageError(f"the store of scripts {self._storage.url} is unavailable: {error}") from error
 
 
 def _place(owner: Owner) -> str:
     return f"{owner.tenant}/{holder_folder(owner)}"
-
-
-def _check(url: str) -> None:
-    kind, separator, _ = url.partition("://")
-    if not separator or kind == "file":
-        return
-    from fsspec import get_filesystem_class
-
-    try:
-        get_filesystem_class(kind)
-    except (ValueError, ImportError) as error:
-        raise SettingsError(f"PENTAD_SCRIPTS names a store {kind}:// that cannot be used here: {error}") from None
-
-
-def _is_local(fs: Any) -> bool:
-    protocol = fs.protocol
-    return "file" in ((protocol,) if isinstance(protocol, str) else protocol)
 
 
 def _names(fs: Any, folder: str) -> list[str]:
@@ -171,16 +146,11 @@ def _scripts(fs: Any, place: str) -> list[str]:
 
 def _write(fs: Any, folder: str, name: str, data: bytes) -> None:
     path = f"{folder}/{name}"
-    if not _is_local(fs):
+    if not is_local(fs):
         fs.pipe_file(path, data)
         return
     make_folder(folder)
-    with open(f"{path}.part", "wb", opener=open_private) as part:
-        part.write(data)
-        part.flush()
-        os.fsync(part.fileno())
-    os.replace(f"{path}.part", path)
-    sync_folder(folder)
+    replace_file(path, data)
 
 
 def _listed(fs: Any, place: str) -> list[KeptScript]:
@@ -226,6 +196,6 @@ def _remove_all(fs: Any, place: str, until_ms: int) -> None:
         for version in _versions(fs, folder):
             if version.saved_at <= until_ms:
                 _remove_file(fs, folder, version)
-        if _is_local(fs):
+        if is_local(fs):
             with contextlib.suppress(OSError):  # something newer is there
                 os.rmdir(folder)

@@ -18,8 +18,9 @@ from pentad.contracts.ids import decoded_id, encoded_id, is_external_id, is_iden
 from pentad.contracts.tool_servers import SECRET_NAME
 from pentad.shared.errors import OutageError, SettingsError
 from pentad.shared.immutable import immutable
-from pentad.shared.private_files import make_folder, open_private, sync_folder
+from pentad.shared.private_files import make_folder, replace_file
 from pentad.shared.settings import Settings, parse_secret_keys
+from pentad.shared.storage_url import StorageUrl, is_local
 
 MAX_SECRET_BYTES = 16_384
 _MAX_FILE_BYTES = 2 * MAX_SECRET_BYTES + 1_024
@@ -96,9 +97,7 @@ class SecretStore:
 
     def __init__(self, url: str, keys: SecretKeys | None = None) -> None:
         """Raises ``SettingsError`` for a kind of store that is not known."""
-        self._url, self._keys = url.rstrip("/"), keys
-        _check(self._url)
-        self._opened: tuple[Any, str] | None = None
+        self._storage, self._keys = StorageUrl("PENTAD_SECRETS", url), keys
 
     @classmethod
     def of(cls, settings: Settings) -> Self | None:
@@ -146,40 +145,24 @@ class SecretStore:
         place = _place(owner, name)
         return await self._try(lambda fs, root: _remove(fs, f"{root}/{place}"))
 
+    async def remove_all(self, owner: SecretOwner, until_ms: int) -> None:
+        """Remove all secrets of an owner that were kept by this time. Raises ``OutageError``."""
+        await self._try(lambda fs, root: _remove_all(fs, f"{root}/{owner.folder}", until_ms))
+
     async def owners(self) -> Sequence[SecretOwner]:
         """Return who has secrets, tenants before their users, in the order of their names. Raises ``OutageError``."""
         return await self._try(_owners)
 
     async def _try(self, work: Callable[[Any, str], T]) -> T:
         try:
-            return await asyncio.to_thread(lambda: work(*self._place()))
+            return await asyncio.to_thread(lambda: work(*self._storage.open()))
         except (OutageError, SecretNameTakenError):
             raise
         except Exception as error:  # of whatever store it is; the text of some names the whole address
             raise OutageError(f"the store of PENTAD_SECRETS is unavailable: {type(error).__name__}") from None
 
-    def _place(self) -> tuple[Any, str]:
-        if self._opened is None:
-            from fsspec.core import url_to_fs
-
-            self._opened = url_to_fs(self._url)
-        return self._opened
-
     def __repr__(self) -> str:
         return "SecretStore()"
-
-
-def _check(url: str) -> None:
-    """A kind of store that nobody knows will not serve later either. Raises ``SettingsError``."""
-    kind, separator, _ = url.partition("://")
-    if not separator or kind == "file":
-        return
-    from fsspec import get_filesystem_class
-
-    try:
-        get_filesystem_class(kind)
-    except (ValueError, ImportError):
-        raise SettingsError(f"PENTAD_SECRETS names a store {kind[:32]}:// that cannot be used here") from None
 
 
 def _place(owner: SecretOwner, name: str) -> str:
@@ -191,13 +174,9 @@ def _place(owner: SecretOwner, name: str) -> str:
     return f"{owner.folder}/{name}"
 
 
-def _is_local(fs: Any) -> bool:
-    return "file" in fs.protocol
-
-
 def _load(fs: Any, path: str) -> bytes | None:
     try:
-        if not _is_local(fs):
+        if not is_local(fs):
             return bytes(fs.cat_file(path, start=0, end=_MAX_FILE_BYTES))
         with open(path, "rb") as file:
             return file.read(_MAX_FILE_BYTES)
@@ -206,25 +185,14 @@ def _load(fs: Any, path: str) -> bytes | None:
 
 
 def _keep(fs: Any, path: str, data: bytes) -> None:
-    if not _is_local(fs):
+    if not is_local(fs):
         fs.pipe_file(path, data)
         return
     folder = os.path.dirname(path)
     if os.path.isdir(path) or os.path.isfile(folder):
         raise SecretNameTakenError("the tenant has a user and a secret of this name: give the secret another name")
     make_folder(folder)
-    part = f"{path}.{token_bytes(6).hex()}.part"
-    try:
-        with open(part, "wb", opener=open_private) as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(part)
-        raise
-    sync_folder(folder)
+    replace_file(path, data)
 
 
 def _remove(fs: Any, path: str) -> bool:
@@ -233,6 +201,25 @@ def _remove(fs: Any, path: str) -> bool:
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return False
     return True
+
+
+def _remove_all(fs: Any, folder: str, until_ms: int) -> None:
+    for name in _names(fs, folder):
+        path = f"{folder}/{name}"
+        with suppress(FileNotFoundError):
+            if fs.isfile(path) and _kept_at(fs, path) <= until_ms:
+                _remove(fs, path)
+    if is_local(fs):
+        with suppress(OSError):  # something newer is there
+            os.rmdir(folder)
+
+
+def _kept_at(fs: Any, path: str) -> float:
+    """Return when a file was written, in ms; 0 where the store does not say."""
+    try:
+        return float(fs.modified(path).timestamp() * 1000)
+    except (NotImplementedError, AttributeError):
+        return 0.0
 
 
 def _owners(fs: Any, root: str) -> list[SecretOwner]:
@@ -247,6 +234,7 @@ def _owners(fs: Any, root: str) -> list[SecretOwner]:
 
 def _names(fs: Any, folder: str) -> list[str]:
     """Return the names in a folder; none when it is not there."""
+    fs.invalidate_cache(folder)  # others write too
     try:
         return [str(path).rstrip("/").rpartition("/")[2] for path in fs.ls(folder, detail=False)]
     except (FileNotFoundError, NotADirectoryError):

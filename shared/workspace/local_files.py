@@ -17,7 +17,7 @@ from secrets import token_hex
 from pydantic import ValidationError
 
 from pentad.shared.errors import OutageError
-from pentad.shared.private_files import make_folder, sync_folder
+from pentad.shared.private_files import make_folder, replace_file, sync_folder
 from pentad.shared.workspace.beneath import (
     FOLDER,
     SAFELY,
@@ -161,14 +161,7 @@ class LocalFiles:
         return os.path.lexists(os.path.join(self._home(place), "parts", name))
 
     def note(self, place: Place, call: str, receipt: Receipt) -> None:
-        path = self._note(place, call)
-        beside = f"{path}.part"
-        with open(beside, "wb") as note:
-            note.write(receipt.model_dump_json().encode())
-            note.flush()
-            os.fsync(note.fileno())
-        os.replace(beside, path)
-        sync_folder(os.path.dirname(path))
+        replace_file(self._note(place, call), receipt.model_dump_json().encode())
 
     def forget(self, place: Place, call: str) -> None:
         with suppress(FileNotFoundError):

@@ -18,7 +18,13 @@ _MORE_TYPES = {
     ".log": "text/plain",
     ".parquet": "application/vnd.apache.parquet",
 }
-_ENDINGS = {"image/jpeg": ".jpg", "text/plain": ".txt", "text/markdown": ".md", OCTETS: ".bin"}
+_ENDINGS = {
+    "image/jpeg": ".jpg",
+    "text/plain": ".txt",
+    "text/markdown": ".md",
+    "audio/wav": ".wav",
+    OCTETS: ".bin",
+}
 IMAGES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
 """Media types of images that models with vision take."""
 _MAX_TYPE_CHARS = 100

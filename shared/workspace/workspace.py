@@ -12,9 +12,10 @@ from secrets import token_hex
 from typing import Any, TypeVar
 
 from pentad.contracts.tools import KeptFile
-from pentad.shared.errors import OutageError, PentadError, SettingsError
+from pentad.shared.errors import OutageError, PentadError
 from pentad.shared.immutable import immutable
 from pentad.shared.settings import Settings
+from pentad.shared.storage_url import StorageUrl
 from pentad.shared.workspace.artifact_paths import ARTIFACTS, artifact_path, unique_name
 from pentad.shared.workspace.file_errors import (
     FileChangedError,
@@ -101,8 +102,7 @@ class Workspaces:
     """
 
     def __init__(self, url: str, limits: FileLimits) -> None:
-        self._url, self._limits = url, limits
-        _check(url)
+        self._storage, self._limits = StorageUrl("PENTAD_FILES", url), limits
         self._store: FileStore | None = None
 
     def open(self, tenant: str, session: str) -> "Workspace":
@@ -125,7 +125,7 @@ class Workspaces:
 
     def _opened(self) -> FileStore:
         if self._store is None:
-            self._store = _opened(self._url)
+            self._store = _opened(self._storage)
         return self._store
 
 
@@ -443,26 +443,8 @@ def _blocks(file: OpenFile | None) -> Iterator[bytes]:
         yield block
 
 
-def _check(url: str) -> None:
-    kind, separator, _ = url.partition("://")
-    if not separator or kind in ("file", "local"):
-        return
-    from fsspec import get_filesystem_class
-
-    try:
-        get_filesystem_class(kind)
-    except (ValueError, ImportError) as error:
-        raise SettingsError(f"PENTAD_FILES names a store {kind}:// that cannot be used here: {error}") from None
-
-
-def _opened(url: str) -> FileStore:
-    kind, separator, path = url.partition("://")
-    if not separator or kind in ("file", "local"):
-        return LocalFiles(path if separator else url)
-    from fsspec.core import url_to_fs
-
-    fs, root = url_to_fs(url)
-    return ObjectFiles(fs, root)
+def _opened(storage: StorageUrl) -> FileStore:
+    return LocalFiles(storage.folder) if storage.is_local else ObjectFiles(*storage.open())
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

@@ -16,6 +16,7 @@ from functools import partial
 from operator import itemgetter
 from pathlib import Path
 
+from httpx2 import AsyncClient
 from redis.asyncio import Redis
 
 from pentad.shared.event_loop import cancel_all
@@ -23,6 +24,7 @@ from tests.support import small_disk
 from tests.support.chaos import checks
 from tests.support.chaos.alone import Alone
 from tests.support.chaos.ledger import Ledger
+from tests.support.chaos.plan import HANDS, UNSAFE
 from tests.support.chaos.report import Report, longest_silence, percentile, recovery
 from tests.support.chaos.setup import SEVERAL, Fire, Setup
 from tests.support.chaos.several import Several
@@ -36,6 +38,7 @@ from tests.support.processes import clocks
 from tests.support.processes.system import System
 from tests.support.redis.failover import Redundant
 from tests.support.redis.redis_server import RedisServer
+from tests.support.waiting import wait_until
 
 _CALM_S = 120.0
 _PULSE_S = 0.1
@@ -52,7 +55,7 @@ class Chaos:
         self._limit_s = minutes * 60
         self._ledger = Ledger(directory / "ledger")
         self._sessions: Alone | Several = (
-            Alone(self._rng, tasks, setup.deadly, setup.tool_ms)
+            Alone(self._rng, tasks, setup, self._gateways)
             if setup.each == 1
             else Several(self._rng, tasks, setup, self._gateways)
         )
@@ -83,6 +86,8 @@ class Chaos:
                 self._system, self._redis, self._rng, self.report, self._setup.lease_s, self._look_for_losses,
                 disks, self._setup.full_s, theirs,
             )  # fmt: skip
+            if self._setup.hands:
+                await wait_until("all tools are offered", self._offers_all, 60)
             clients = await stack.enter_async_context(AsyncExitStack())
             await self._burn(at_once, fire, clients)
             self.report.seconds = time.monotonic() - begun
@@ -163,6 +168,11 @@ class Chaos:
         await clients.enter_async_context(follower)
         await self._sessions.hold(number, follower)
 
+    async def _offers_all(self) -> bool:
+        async with AsyncClient(trust_env=False) as client:
+            answer = await client.get(f"{self._gateways()[0]}/v1/tools")
+        return answer.is_success and {tool["name"] for tool in answer.json()["items"]} >= set(HANDS)
+
     def _gateways(self) -> list[str]:
         return [p.url for p in self._system.named("gateway")]
 
@@ -221,7 +231,7 @@ class Chaos:
     @property
     def _unsafe(self) -> set[str]:
         """The unsafe calls that have been asked for."""
-        return {e["tool_call_id"] for f in self._followers for e in f.seen("tool_call") if e["tool"] == "slow_unsafe"}
+        return {e["tool_call_id"] for f in self._followers for e in f.seen("tool_call") if e["tool"] in UNSAFE}
 
     def logs(self) -> str:
         """What the processes wrote, for a failing run."""
@@ -253,16 +263,21 @@ def main() -> int:
     cli.add_argument(
         "--clocks", action="store_true", help="clocks step ten minutes, all at once or one's alone; needs a C compiler"
     )
+    cli.add_argument(
+        "--hands", action="store_true", help="also calls that wait for approval, of an MCP server, and scripts"
+    )
     cli.add_argument("--victims", nargs="+", choices=SEVERAL, default=[], help="the services to kill and stop, not all")
     cli.add_argument("--silence", type=float, default=3.0, help="seconds that 95 %% of the tasks may be silent")
     args = cli.parse_args()
+    if args.hands and args.each > 1:
+        cli.error("--hands is for sessions of one task")
     for why in (args.full_disks and small_disk.missing(), args.clocks and clocks.missing()):
         if why:
             cli.error(why)
     grace_s = args.grace if args.each == 1 else None
     setup = Setup(
         SEVERAL, args.shards, replicas=args.replicas, each=args.each, grace_s=grace_s, full_s=args.full_disks,
-        clocks=args.clocks,
+        clocks=args.clocks, hands=args.hands,
     )  # fmt: skip
     more = {**(FULL_DISKS if args.full_disks else {}), **(CLOCKS if args.clocks else {})}
     kinds = KILLS if args.kills_only else {**EVERYTHING, **more}

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pentad.shared.sandbox.sandbox import landlock_here
 from tests.acceptance.chaos import Chaos
 from tests.support import small_disk
 from tests.support.chaos.report import Report
@@ -55,6 +56,17 @@ async def test_sessions_of_three_tasks_at_once_lose_double_and_hang_nothing(tmp_
     _all_is_well(report, chaos)
     assert report.kills.total() + report.stops.total() + report.failovers.total() >= 3, report.lines()
     assert report.moved, report.lines()
+
+
+@pytest.mark.skipif(not landlock_here(), reason="this kernel has no Landlock, which scripts need")
+async def test_waiting_calls_servers_calls_and_scripts_are_not_lost_or_doubled(tmp_path: Path) -> None:
+    """The short form of ``make chaos HANDS=1``: a person allows calls, a server's tool and scripts run, workers die."""
+    setup = Setup(ONE_OF_EACH, lease_s=1.0, tool_ms=TOOL_MS, remembers=False, hands=True)
+    chaos = Chaos(tmp_path, 4, 12, minutes=1.5, setup=setup)
+    fire = Fire(KILLS, every_s=1.0, victims=["tool-worker", "task-runner"], most=6, calm_s=120)
+    report = await chaos.run(at_once=6, fire=fire)
+    _all_is_well(report, chaos)
+    assert report.kills.total() >= 3, report.lines()
 
 
 @pytest.mark.skipif(bool(_MISSING), reason="; ".join(_MISSING))

@@ -268,10 +268,13 @@ def tools_findings(tools: Sequence[Mapping[str, Any]] | None) -> Iterator[Findin
         for variable in tool["missing_env"]:
             do = "set it where the tool-worker runs, and start that again; under `pentad up` also in .env"
             yield Finding("tools", "warn", f"{tool['name']} reads the variable {variable}, which is not set", do)
-    if not tools:
+    for tool in [tool for tool in tools if (tool.get("endpoint") or {}).get("problem")][:_NAMED]:
+        do = f"register it under another name: `pentad tool remove {tool['name']}` removes this one"
+        yield Finding("tools", "warn", f"the registered {tool['name']} is not there: {tool['endpoint']['problem']}", do)
+    if not any(tool.get("seen_at", "") is not None for tool in tools):
         yield Finding("tools", "fail", "no tool-worker has told what it has: calls of tools fail", start)
     elif len(silent) == len(tools):
-        last = max(str(tool.get("seen_at")) for tool in silent)
+        last = max(str(tool.get("seen_at") or "") for tool in silent)
         yield Finding("tools", "fail", f"no tool-worker is there since {last}: calls of tools wait", start)
     elif silent:
         names = ", ".join(str(tool["name"]) for tool in silent[:_NAMED])
@@ -294,6 +297,16 @@ def server_findings(servers: Sequence[Mapping[str, Any]] | None) -> Iterator[Fin
             yield Finding(
                 "mcp", level, f"{name} is {words}: {server['error'] or 'it has not answered yet'}", _OF_SERVER
             )
+
+
+def plugin_findings(told: Mapping[str, Any] | None) -> Iterator[Finding]:
+    """Whether all tool-workers have taken up the last new code, as ``GET /v1/plugins`` says; None: it does not."""
+    for worker in told["workers"] if told is not None else ():
+        if worker["state"] == "failed":
+            why = worker["error"] or "`pentad plugins` with the admin key says why"
+            do = "mend the plug-in, then `pentad plugins reload`"
+            detail = f"{worker['worker']} runs older code, because the new does not import: {why}"
+            yield Finding("plugins", "warn", detail, do)
 
 
 def listing(seen: Diagnosis) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """The routes of tools: which there are, and calls of them outside a conversation."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pentad.contracts.runs import ToolRun
 from pentad.contracts.tools import FORMER_NAMES
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 _TEXT_OR_NULL = {"type": ["string", "null"]}
-_STATE = {
-    "seen_at": TEXT,
+_STATE: dict[str, Any] = {
+    "seen_at": _TEXT_OR_NULL,
     "alive": {"type": "boolean"},
     "waiting": {
         "type": "integer",
@@ -27,7 +27,18 @@ _STATE = {
     "refused": _TEXT_OR_NULL | {"description": "why calls of the tenant are refused: the tool keeps failing"},
     "refused_until": _TEXT_OR_NULL,
 }
-_TOOL = {"allOf": [ref("ToolSpec"), object_of(**_STATE)]}
+_TOOL = {
+    "allOf": [
+        ref("ToolSpec"),
+        object_of(**_STATE),
+        {
+            "properties": {
+                "endpoint": object_of(method=TEXT, place=TEXT, problem=_TEXT_OR_NULL)
+                | {"description": "of a registered endpoint: what it asks, and why it is not offered"}
+            }
+        },
+    ]
+}
 """Schema of a tool with the time of the last report, whether a living worker has it, and how it does for the tenant."""
 _CALL_BODY = {
     "type": "object",
@@ -60,9 +71,11 @@ class ToolRoutes:
     def __init__(self, queries: Queries, calls: DirectCalls) -> None:
         self._queries, self._calls = queries, calls
 
-    @operation("GET", "/v1/tools", "Tools that workers have published", _200=gives("", page(_TOOL)))
+    @operation(
+        "GET", "/v1/tools", "Tools that workers have published, or that are registered", _200=gives("", page(_TOOL))
+    )
     async def list_tools(self, request: "Request") -> "Response":
-        """Return the tools that workers have published."""
+        """Return the tools that workers have published, and registered ones."""
         return answer({"items": await self._queries.tools(tenant_of(request)), "next": None})
 
     @operation(

@@ -11,7 +11,7 @@ from pentad.services.task_runner.domain.call_arguments import parse_arguments
 from pentad.services.task_runner.domain.own_tools import COMPLETE_TASK, joined, target_of, text_of
 from pentad.services.task_runner.domain.plan import EndMode
 from pentad.services.task_runner.domain.planned_call import PlannedCall
-from pentad.services.task_runner.domain.tool_search import MOST_QUERY, QUERY, found_by
+from pentad.services.task_runner.domain.tool_search import search
 from pentad.services.task_runner.domain.verdict import NO_VERDICT, CallVerdict
 from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
@@ -277,11 +277,12 @@ def _planned(draft: ToolCallDraft, rules: Rules, doubt: _Doubt | None, most_valu
         target, said = "worker", ""
     agent = rules.agents.get(draft.name) if target == "task" else None
     if spec is not None and spec.name == TOOL_SEARCH and not problem and parsed.args is not None:
-        query = parsed.args.get(QUERY)
-        if isinstance(query, str) and query.strip():
-            found = tuple(found_by(query[:MOST_QUERY], tools))
-            return PlannedCall(draft.name, spec, arguments, parsed.args, parsed.raw, found=found)
-        problem = f"the argument {QUERY!r} must be a text that says something"
+        try:
+            found = search(parsed.args, tools)
+        except ValueError as error:
+            problem = str(error)
+        else:
+            return PlannedCall(draft.name, spec, arguments, parsed.args, parsed.raw, found=tuple(found))
     verdict = NO_VERDICT
     if spec is not None and target == "worker" and not problem and parsed.args is not None:
         verdict = rules.verdict(spec, parsed.args)

@@ -9,6 +9,7 @@ import logging
 import random
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from time import monotonic, perf_counter, time_ns
 from typing import Any
 
@@ -36,7 +37,7 @@ from pydantic_core import to_json
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.suspensions import Resumption
 from pentad.contracts.tool_servers import ServerCondition, ToolServer
-from pentad.contracts.tools import ToolOutcome
+from pentad.contracts.tools import Artifact, ToolOutcome
 from pentad.services.tool_worker.children.call_server import MAX_PROGRESS
 from pentad.services.tool_worker.servers.http_link import HttpLink
 from pentad.services.tool_worker.servers.inputs import CannotAskError, answered
@@ -172,16 +173,18 @@ class ServerConnection:
         timeout_s: float,
         on_progress: OnProgress,
         resumed: Resumption | None = None,
+        files_of: str | None = None,
     ) -> ToolOutcome:
         """Call a tool by the server's own name for it. Every failure is an outcome; cancelling it tells the server.
 
-        ``resumed``: the answer with which a suspended call goes on.
+        ``resumed``: the answer with which a suspended call goes on. ``files_of``: id of the call whose files are kept.
         """
         begun, limit = perf_counter(), monotonic() + timeout_s
         self.calls += 1
         try:
             params = CallToolRequestParams(name=tool, arguments=args)
-            outcome = await self._call(params, resumed, timeout_s, limit, on_progress)
+            answer = await self._call(params, resumed, timeout_s, limit, on_progress)
+            outcome = answer if isinstance(answer, ToolOutcome) else outcome_of(tool, answer, files_of)
         finally:
             self.calls -= 1
             self.used_at = monotonic()
@@ -189,7 +192,8 @@ class ServerConnection:
         if suspension is not None:
             told = self.without_secrets(suspension.message)
             suspension = suspension.model_copy(update={"message": told})
-        return ToolOutcome(outcome.kind, self.without_secrets(outcome.text), took, suspension=suspension)
+        text, made = self.without_secrets(outcome.text), tuple(map(self._hiding, outcome.made))
+        return ToolOutcome(outcome.kind, text, took, suspension=suspension, made=made)
 
     async def _call(
         self,
@@ -198,7 +202,8 @@ class ServerConnection:
         timeout_s: float,
         limit: float,
         on_progress: OnProgress,
-    ) -> ToolOutcome:
+    ) -> ToolOutcome | CallToolResult | InputRequiredResult:
+        """Return the server's answer, or the outcome of a call that has none."""
         named, tool = f"the server {self._server.name!r}", params.name
         try:
             if resumed is not None and resumed.needs == "input":
@@ -226,7 +231,7 @@ class ServerConnection:
             return ToolOutcome("error", f"{named} answered what is no result of a tool")
         except (RuntimeError, ValueError) as error:
             return ToolOutcome("error", f"{tool}: {self._told(error)}")
-        return outcome_of(tool, result)
+        return result
 
     async def _patiently(
         self, params: CallToolRequestParams, limit: float, on_progress: OnProgress
@@ -475,6 +480,13 @@ class ServerConnection:
             if secret in text:
                 text = text.replace(secret, f"[secret {name}]")
         return text
+
+    def _hiding(self, made: Artifact) -> Artifact:
+        """Return a file in which the secrets of this connection are not."""
+        data = made.data
+        for name, secret in self._hidden.items():
+            data = data.replace(secret.encode(), f"[secret {name}]".encode())
+        return replace(made, data=data, name=self.without_secrets(made.name))
 
     def _told(self, error: BaseException) -> str:
         if isinstance(error, ValidationError):

@@ -1,6 +1,9 @@
 """The answer of a server to a call of its tool, as the one outcome of an attempt."""
 
+import base64
+import binascii
 from typing import Any
+from urllib.parse import unquote
 
 from mcp_types import (
     URL_ELICITATION_REQUIRED,
@@ -17,10 +20,10 @@ from mcp_types import (
 )
 from pydantic_core import to_json
 
-from pentad.contracts.tools import ToolOutcome
-from pentad.services.tool_worker.domain import RESULT_LIMIT
+from pentad.contracts.tools import Artifact, ToolOutcome
 from pentad.services.tool_worker.servers.inputs import CannotAskError, suspension_of
-from pentad.shared.clipping import clip, plain
+from pentad.services.tool_worker.tool_value import joined_value
+from pentad.shared.clipping import plain
 from pentad.shared.plugins.results import clean
 
 _MAX_WORD = 200
@@ -29,19 +32,17 @@ _MAX_BLOCKS = 1_000
 """Parts of one result that are looked at."""
 
 
-def outcome_of(tool: str, result: CallToolResult | InputRequiredResult) -> ToolOutcome:
-    """Return the outcome that a server's answer is."""
+def outcome_of(tool: str, result: CallToolResult | InputRequiredResult, call: str | None = None) -> ToolOutcome:
+    """Return the outcome that a server's answer is. ``call``: the id of the call whose files are kept; None: none."""
     if isinstance(result, InputRequiredResult):
         try:
             return ToolOutcome("suspended", "", suspension=suspension_of(result))
         except CannotAskError as error:
             return input_required(tool, str(error))
-    text = result_text(result)
-    return (
-        ToolOutcome("error", text or f"{tool} failed and does not say why")
-        if result.is_error
-        else ToolOutcome("ok", text)
-    )
+    value = joined_value(tool, result_parts(result), call)
+    if result.is_error:
+        return ToolOutcome("error", value.text or f"{tool} failed and does not say why", made=value.artifacts)
+    return ToolOutcome("ok", value.text, made=value.artifacts)
 
 
 def input_required(tool: str, why: str) -> ToolOutcome:
@@ -54,49 +55,46 @@ def wants_input(code: int) -> bool:
     return code == URL_ELICITATION_REQUIRED
 
 
-def result_text(result: CallToolResult) -> str:
-    """Return a result as the text that a model reads.
+def result_parts(result: CallToolResult) -> list[str | Artifact]:
+    """Return the texts of a result and the files in it: images, sound, and other bytes.
 
-    The one place where it is decided what becomes of images, sound and files: a line that says what there is. Where no
-    part is text, the structured content goes before such lines.
+    Where no part is text, the structured content goes first.
     """
-    parts, has_text, room = list[str](), False, RESULT_LIMIT
-    for block in result.content[:_MAX_BLOCKS]:
-        text, said = _part(block)
-        has_text = has_text or said
-        text = clip(clean(text), room + 1)
-        room -= len(text)
-        parts.append(text)
-        if room < 0:  # what is over the limit is cut, and says so, where the call is closed
-            break
-    if not has_text and result.structured_content is not None:
-        parts.insert(0, _json(result.structured_content))
+    parts = [_part(block) for block in result.content[:_MAX_BLOCKS]]
+    if not any(isinstance(each, TextContent | EmbeddedResource) for each in result.content):
+        parts[:0] = [] if result.structured_content is None else [_json(result.structured_content)]
     if len(result.content) > _MAX_BLOCKS:
         parts.append(f"[{len(result.content) - _MAX_BLOCKS} more parts are left out]")
-    return "\n".join(parts)
+    return parts
 
 
-def _part(block: ContentBlock) -> tuple[str, bool]:
-    """Return the text that stands for a part of a result, and whether it is the part's own."""
+def _part(block: ContentBlock) -> str | Artifact:
     if isinstance(block, TextContent):
-        return block.text, True
+        return clean(block.text)
     if isinstance(block, ImageContent | AudioContent):
-        return f"[{block.type} {_word(block.mime_type)}, {_bytes(block.data)}: not shown]", False
+        return _file(block.data, "", block.mime_type)
     if isinstance(block, ResourceLink):
         about = [_word(each) for each in (block.name, block.mime_type) if each]
-        return f"[resource {_word(str(block.uri))}: {', '.join(about)}]", False
+        return f"[resource {_word(str(block.uri))}: {', '.join(about)}]"
     assert isinstance(block, EmbeddedResource)
     resource = block.resource
     if isinstance(resource, TextResourceContents):
-        return resource.text, True
+        return clean(resource.text)
     assert isinstance(resource, BlobResourceContents)
-    kind = _word(resource.mime_type or "of unknown type")
-    return f"[resource {_word(str(resource.uri))}, {kind}, {_bytes(resource.blob)}: not shown]", False
+    return _file(resource.blob, _last_name(str(resource.uri)), resource.mime_type)
 
 
-def _bytes(data: str) -> str:
-    """Return the size of base64 in words."""
-    return f"{len(data.rstrip('=')) * 3 // 4} bytes"
+def _file(encoded: str, name: str, media_type: str | None) -> str | Artifact:
+    """Return the file that base64 stands for. It is named by what the server says, and checked where it is kept."""
+    try:
+        return Artifact(base64.b64decode(encoded), name, media_type)
+    except (binascii.Error, ValueError):
+        return f"[a file of type {_word(media_type or 'unknown')} that is not base64, and is not kept]"
+
+
+def _last_name(uri: str) -> str:
+    """Return the last name in the path of an address; '' for one without."""
+    return clean(unquote(uri.partition("?")[0].partition("#")[0].rpartition("/")[2]))
 
 
 def _word(text: str) -> str:

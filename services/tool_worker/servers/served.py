@@ -120,7 +120,7 @@ class ServedServer:
             )
             return ToolOutcome("error", text)
         return await connection.call(
-            tool, invocation.args, invocation.timeout_s, on_progress, resumed=invocation.resumed
+            tool, invocation.args, invocation.timeout_s, on_progress, invocation.resumed, invocation.files_of
         )
 
     def report(self) -> ServerReport:

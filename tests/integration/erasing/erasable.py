@@ -25,6 +25,7 @@ from pentad.shared.memory.walks import HitWalks
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
 from pentad.shared.owners import Owner
 from pentad.shared.scripts.script_store import ScriptStore
+from pentad.shared.secrets.secret_store import SecretStore
 from pentad.shared.store.store import Store
 from pentad.shared.vectors.edge_vectors import EdgeVectors
 from pentad.shared.vectors.selection import Selection, Whose
@@ -64,7 +65,9 @@ class Erasable:
         memory = ErasedMemory(self.vectors, Known(self.graph, near))
         tasks = TaskEraser(store, self.records, memory, HashingEmbedder(), self.flow.actors, (10, 1000), END_S)
         self.scripts = ScriptStore(str(folder / "scripts"))
-        self.erasing = Erasing(store, KeptTasks(store, self.records), tasks, memory, [0], scripts=self.scripts)
+        self.secrets = SecretStore(str(folder / "secrets"))
+        kept = KeptTasks(store, self.records)
+        self.erasing = Erasing(store, kept, tasks, memory, [0], scripts=self.scripts, secrets=self.secrets)
         queries = Queries(store, self.records, 1)
         known, walks = Knowledge(self.graph), HitWalks(self.graph)
         memories = Memories(store, queries, self.vectors, HashingEmbedder(), known, walks, 1)

@@ -220,7 +220,7 @@ async def test_statuses_and_sessions_are_found_among_old_tasks_and_damaged_ones_
     for number in range(12):
         about = {"status": "failed" if number % 4 == 0 else "completed", "session_id": f"s{number % 3}"}
         await archived(records, f"task-0-{number:02}", YEAR + number * HOUR_MS // 2, **about)
-    fs, root = records._place()
+    fs, root = records._place.open()
     if "memory" in fs.protocol:
         fs.rm(f"{root}/default/task-0-05", recursive=True)
     fs.pipe_file(f"{root}/default/task-0-05.json", b"{")
@@ -294,7 +294,7 @@ async def test_what_is_erased_is_listed_no_more_and_nothing_of_it_is_left_beside
     await world.ask(kind, task)
     await world.erase()
     assert await listed(http) == [other.task]
-    fs, root = records._place()
+    fs, root = records._place.open()
     assert [path for path in fs.find(root) if task.task in path] == []
     await world.archive(task)  # a redelivery brings nothing back
     assert [path for path in fs.find(root) if task.task in path] == []
@@ -304,7 +304,7 @@ async def test_an_archiver_that_was_erased_under_takes_its_entry_back(
     world: Erasable, records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has read the task, and writes behind the one that erases: before the record, or between it and its entry."""
-    fs, root = records._place()
+    fs, root = records._place.open()
     for late in ("write", "enter"):
         task = await world.tell(f"my zebra is called Ada, {late}")
         real = getattr(Records, late)
@@ -350,7 +350,7 @@ async def test_an_archiver_that_dies_beside_the_entry_has_it_written_by_the_next
     for _ in range(2):
         assert await listed(http) == [task.task]
         await store.call("DEL", INDEX)
-    fs, root = records._place()
+    fs, root = records._place.open()
     assert len([path for path in fs.find(f"{root}/default") if task.task in path]) == 3
 
 

@@ -11,15 +11,19 @@ from pydantic_core import from_json, to_json
 from pentad.contracts.approvals import digest_of_args
 from pentad.contracts.instructions import DIRECT_CALL, Instruction, agent_tool
 from pentad.contracts.streams import TOOL_CALLS
+from pentad.contracts.tools import ToolOutcome
 from pentad.services.gateway.domain.approval import AskedDecision
 from pentad.services.gateway.edge.problems import ProblemError
 from pentad.services.gateway.tasks.approvals import Approvals, Decider
 from pentad.services.gateway.tasks.queries import Queries
+from pentad.services.tool_worker.call_closer import CallCloser
+from pentad.shared.actors.approvals import KeptRequest, kept_request
 from pentad.shared.actors.transcript import shown
 from pentad.shared.keys import approvals, timers
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
 from pentad.shared.plugins.registry import define
 from pentad.shared.store.store import Store
+from pentad.shared.work.entry import Entry
 from tests.integration.handlers.flow import Flow, answer
 from tests.integration.handlers.test_direct_calls import call_of, nobody
 from tests.integration.handlers.test_own_tools import roles, said, told, transcript
@@ -397,3 +401,22 @@ async def test_an_agent_that_another_has_called_asks_for_its_own_calls(store: St
     assert ran == ["ada"]
     (end,) = [e for e in await told(store, "task_end") if not e.get("parent_task_id")]
     assert end["status"] == "completed"
+
+
+async def test_the_result_of_a_call_whose_decision_a_failover_took_back_ends_its_wait(
+    store: Store, tmp_path: Path
+) -> None:
+    """The new primary lacks the decision, and the worker that made the call brings its result."""
+    flow = await asked_flow(store, tmp_path, TO_ADA)
+    task, [asks] = await flow.task(), await told(store, "approval_request")
+    kept = KeptRequest.model_validate_json(await store.call("HGET", task.big, kept_request(asks["tool_call_id"])))
+    entry = Entry(TOOL_CALLS.key(0, queue="default"), "1-1", b"")
+    closer = CallCloser(store, flow.settings, 0)
+    await closer.close(entry, kept.command, task, ToolOutcome("ok", "sent to ada"))
+    await flow.drive()
+    assert await flow.status() == "completed"
+    assert (await result(flow))["content"] == "sent to ada"
+    assert not await store.call("EXISTS", approvals(0, "default"))
+    assert await store.call("ZSCORE", timers(0), f"expiry {task.actor}") is None
+    assert not [name for name in await store.call("HKEYS", task.big) if name.startswith(b"asks:")]
+    assert (await refused_decision(flow, YES, asks["tool_call_id"])).status == 409

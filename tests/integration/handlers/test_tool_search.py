@@ -8,6 +8,7 @@ from pydantic_core import from_json, to_json
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.tools import Effect
 from pentad.services.gateway.tasks.queries import Queries
+from pentad.services.task_runner.toolboxes import MAX_SHOWN
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
 from pentad.shared.plugins.definition import ToolDefinition
 from pentad.shared.plugins.registry import define
@@ -56,9 +57,9 @@ async def run(store: Store, folder: Path, *answers: ModelAnswer, **more: Any) ->
         asked.append(request)
         return answers[len(asked) - 1] if len(asked) <= len(answers) else answer("done")
 
-    window = more.pop("window", None)
+    window, tools = more.pop("window", None), more.pop("tools_there", None) or many()
     instruction = BUSY.model_copy(update=more)
-    flow = await Flow(store, folder, script, instructions=[instruction], tools=many(), pentad_step_limit=30).prepare()
+    flow = await Flow(store, folder, script, instructions=[instruction], tools=tools, pentad_step_limit=30).prepare()
     flow.model.window = window
     await flow.say("go", instruction="busy")
     await flow.drive()
@@ -113,9 +114,51 @@ async def test_few_tools_are_all_shown(store: Store, tmp_path: Path) -> None:
     assert names(asked[0]) == ["box_1", "weather_of"]
 
 
-async def test_without_a_limit_and_a_known_window_all_are_shown(store: Store, tmp_path: Path) -> None:
-    _, asked = await run(store, tmp_path, tool_schema_tokens=None)
+async def test_above_forty_tools_they_are_found_by_name_without_any_limit_of_tokens(
+    store: Store, tmp_path: Path
+) -> None:
+    _, asked = await run(store, tmp_path, search("weather"), tool_schema_tokens=None)
+    assert "tool_search" in names(asked[0])
+    assert "weather_of" not in names(asked[0])
+    assert "weather_of" in names(asked[1])
+
+
+async def test_up_to_forty_tools_are_all_shown(store: Store, tmp_path: Path) -> None:
+    forty = [f"box_{n}" for n in range(MAX_SHOWN)]
+    _, asked = await run(store, tmp_path, tool_schema_tokens=None, tools=forty)
+    assert set(names(asked[0])) == set(forty)
+
+
+async def test_tokens_that_the_instruction_allows_decide_alone(store: Store, tmp_path: Path) -> None:
+    _, asked = await run(store, tmp_path, tool_schema_tokens=1_000_000)
     assert len(names(asked[0])) > 60
+
+
+async def test_tools_are_listed_by_their_server_and_searched_in_one(store: Store, tmp_path: Path) -> None:
+    def of_server(server: str, name: str) -> ToolDefinition:
+        async def tool() -> str:
+            """Sends a note."""
+            return "sent"
+
+        tool.__name__ = f"{server}__{name}"
+        return define(tool, effect=Effect.PURE)
+
+    servers = [of_server(server, name) for server in ("mail", "chat") for name in ("send", "list")]
+    tools = many() | {each.spec.name: each for each in servers}
+    searches = [
+        answer("", ("tool_search", to_json({"query": query, "server": server}).decode()))
+        for query, server in (("send a note", "chat"), ("xylophone", "mail"), ("send", "post"))
+    ]
+    _, asked = await run(store, tmp_path, *searches, tools_there=tools)
+    [offered] = [
+        tool["function"] for tool in from_json(asked[0].tools or b"") if tool["function"]["name"] == "tool_search"
+    ]
+    assert "; of the server chat: chat__send, chat__list; of the server mail: mail__" in offered["description"]
+    assert offered["parameters"]["properties"]["server"]["enum"] == ["chat", "mail"]
+    told = results(asked[3])
+    assert [line.split(":")[0] for line in told[0].splitlines()[1:]] == ["- chat__send", "- chat__list"]
+    assert [line.split(":")[0] for line in told[1].splitlines()[1:]] == ["- mail__list", "- mail__send"]
+    assert "there is no server 'post'; the servers are: chat, mail" in told[2]
 
 
 async def test_a_known_window_limits_them_too(store: Store, tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ class Archive:
         task |= {"created_at": AT, "updated_at": AT, "archived_at": AT, "instruction": "executor"}
         task |= {"usage": {"input_tokens": 0, "output_tokens": 0}}
         record = {"tenant_id": tenant, "task": task, "messages": messages, "steps": [], **more}
-        await Records(self.records._url).write(TaskRecord.model_validate(record))
+        await Records(self.records._place.url).write(TaskRecord.model_validate(record))
         return keys
 
     def archiver(self, chat: OpenAIChat | None, budget: ExtractionBudget | None = None) -> Extracting:

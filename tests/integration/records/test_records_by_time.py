@@ -93,7 +93,7 @@ async def test_an_hour_is_listed_a_bounded_number_at_a_time_the_newest_first(rec
 async def test_what_is_removed_is_entered_nowhere_also_when_nobody_can_read_it(records: Records, left: bytes) -> None:
     here, damaged, other = began("task-0-a", HOUR), began("task-0-b", HOUR - 5 * DAY_MS), began("task-0-c", HOUR)
     await keep(records, here, damaged, other)
-    fs, root = records._place()
+    fs, root = records._place.open()
     fs.pipe_file(f"{root}/default/task-0-b.json", left)
     if "memory" in fs.protocol:
         fs.rm_file(f"{root}/default/task-0-b/000000000.json")
@@ -117,7 +117,7 @@ async def test_a_writer_that_comes_behind_a_removal_takes_back_what_it_entered(r
 @STORES
 async def test_what_others_have_put_there_is_no_task(records: Records) -> None:
     await keep(records, began("task-0-a", HOUR))
-    fs, root = records._place()
+    fs, root = records._place.open()
     hour, session = [str(path) for path in fs.find(f"{root}/default") if not str(path).endswith(".json")][::-1]
     there, folder = hour.rpartition("/")[2], session.rpartition("/")[0]
     for path in (

@@ -76,7 +76,7 @@ async def test_a_call_gives_its_result_and_tells_how_far_it_is(kind: str, tmp_pa
         assert wrong.kind == "error"
         assert "integer" in wrong.text
         shown = await offering.call("s__picture")
-        assert shown.text == "here it is\n[image image/png, 100 bytes: not shown]"
+        assert shown.text == "here it is\n[a file of 100 bytes, image/png, which is not kept: set PENTAD_FILES]"
 
 
 @pytest.mark.parametrize("kind", KINDS)

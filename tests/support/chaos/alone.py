@@ -2,12 +2,14 @@
 
 import asyncio
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from tests.support.chaos.approver import Approver
 from tests.support.chaos.checks import faults_of
 from tests.support.chaos.facts import Fact, sentence_of
-from tests.support.chaos.plan import Model, make_plan
+from tests.support.chaos.plan import HANDS, TOOLS, Model, make_plan
 from tests.support.chaos.report import Report
+from tests.support.chaos.setup import Setup
 from tests.support.clients.follower import Follower, NextEntry
 
 _USERS = 3
@@ -16,9 +18,11 @@ _USERS = 3
 class Alone:
     """Runs sessions of one task each. ``tasks``: the number of sessions."""
 
-    def __init__(self, rng: random.Random, tasks: int, deadly: float, tool_ms: int) -> None:
+    def __init__(self, rng: random.Random, tasks: int, setup: Setup, gateways: Callable[[], Sequence[str]]) -> None:
         self.sessions, self.plays = tasks, Model()
-        self._plans = [make_plan(rng, number, deadly, tool_ms) for number in range(tasks)]
+        tools = HANDS if setup.hands else TOOLS
+        self._plans = [make_plan(rng, number, setup.deadly, setup.tool_ms, tools) for number in range(tasks)]
+        self._approver = Approver(gateways)
         self.facts = [Fact(sentence_of(number), _user(number), f"chaos-{number}") for number in range(tasks)]
         """Facts that users state, in the order of the sessions."""
         for number, steps in enumerate(self._plans):
@@ -32,11 +36,14 @@ class Alone:
         fields = {} if fact.user is None else {"user_id": fact.user}
         await follower.send(fact.sentence, f"m-{number}", **fields)
         while not follower.seen("task_end"):
+            await self._approver.allow(follower)
             await asyncio.sleep(0.05)
 
     async def settle(self) -> None:
         """Wait until no task is open again: a new primary may lack an end that clients have seen."""
         while self.ended < len(self._followers):
+            for follower in self._followers.values():
+                await self._approver.allow(follower)
             await asyncio.sleep(0.05)
 
     @property

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from pentad.contracts.ids import shard_of
 from pentad.contracts.streams import EVENTS, INBOUND
 from tests.support.chaos.ledger import Ledger
-from tests.support.chaos.plan import Step
+from tests.support.chaos.plan import ALLOWED, Step
 from tests.support.chaos.report import Report
 from tests.support.chaos.troubles import Troubles
 from tests.support.clients.follower import DURABLE, Follower
@@ -66,7 +66,12 @@ def faults_of(follower: Follower, plan: Sequence[Step], report: Report) -> list[
         "message": 1,
         "tool_call": wanted.total(),
         "tool_result": wanted.total(),
+        "approval_request": wanted[ALLOWED],
+        "approval": wanted[ALLOWED],
     }
+    if report.failovers and (lost := wanted[ALLOWED] - len(follower.seen("approval"))) > 0:
+        report.undecided += lost
+        counts["approval"] -= lost
     faults = [
         f"{who}: {len(follower.seen(kind))} {kind}, expected {count}"
         for kind, count in counts.items()

@@ -11,16 +11,24 @@ from tests.support.models.replies import Reply, call, say
 
 Step = list[tuple[str, dict[str, Any]]]
 TOOLS = ("slow_pure", "slow_idempotent", "slow_unsafe")
+ALLOWED, SERVED, SCRIPT = "slow_allowed", "chaos__slow", "run_python"
+UNSAFE = ("slow_unsafe", ALLOWED)
+HANDS = (*TOOLS, ALLOWED, SERVED, SCRIPT)
+"""Tools of a run with calls that a person has to allow, calls of an MCP server, and scripts."""
 MOST_MS = 2000
 """Milliseconds that a tool call takes at most."""
+_UNSEEN_MS = 300
+"""Milliseconds of a call that writes nothing into the ledger: its work counts as silence of the task."""
 _DEADLY = 0.08
 """Share of the calls whose first run kills its process."""
 _THINK_S, _CHUNKS, _CHUNK_S = 0.3, 8, 0.05
 
 
-def make_plan(rng: random.Random, number: int, deadly: float = _DEADLY, most_ms: int = MOST_MS) -> list[Step]:
+def make_plan(
+    rng: random.Random, number: int, deadly: float = _DEADLY, most_ms: int = MOST_MS, tools: Sequence[str] = TOOLS
+) -> list[Step]:
     """One to four tool calls in one to three model answers."""
-    calls = [(rng.choice(TOOLS), _arguments(rng, f"{number}.{n}", deadly, most_ms)) for n in range(rng.randint(1, 4))]
+    calls = [_call(rng, rng.choice(tools), f"{number}.{n}", deadly, most_ms) for n in range(rng.randint(1, 4))]
     steps: list[Step] = []
     for one in calls:
         if steps and rng.random() < 0.5:
@@ -28,6 +36,15 @@ def make_plan(rng: random.Random, number: int, deadly: float = _DEADLY, most_ms:
         else:
             steps.append([one])
     return steps
+
+
+def _call(rng: random.Random, tool: str, tag: str, deadly: float, most_ms: int) -> tuple[str, dict[str, Any]]:
+    if tool == SERVED:
+        return tool, {"ms": rng.randint(0, _UNSEEN_MS), "tag": tag}
+    if tool == SCRIPT:
+        seconds = rng.randint(0, _UNSEEN_MS) / 1000
+        return tool, {"code": f"import time\ntime.sleep({seconds})\nprint({tag!r})"}
+    return tool, _arguments(rng, tag, deadly, most_ms)
 
 
 def _arguments(rng: random.Random, tag: str, deadly: float, most_ms: int) -> dict[str, Any]:

@@ -62,6 +62,8 @@ class Report:
     questions: int = 0
     unknown_starts: int = 0
     """Number of unsafe calls that ran again because a new primary lacked their start."""
+    undecided: int = 0
+    """Number of allowed calls that were made, and of whose decision a new primary knew nothing."""
     woken_anew: int = 0
     """Number of actors whose lost wake-up was sent again."""
     silences: list[Silence] = field(default_factory=list)
@@ -86,6 +88,7 @@ class Report:
             f"kills {_counted(self.kills)}, stops past the lease {_counted(self.stops)}",
             f"failovers {_counted(self.failovers)}; a new primary never had {len(self.never_had)} accepted messages "
             f"and the start of {self.unknown_starts} unsafe calls; {self.woken_anew} actors had lost their wake-up",
+            *([f"decisions about calls that a new primary never had {self.undecided}"] if self.undecided else []),
             *([f"full disks {_counted(self.full_disks)}"] if self.full_disks else []),
             *([f"steps of clocks {_counted(self.clock_steps)}"] if self.clock_steps else []),
             f"prompts {self.prompts}, all well-formed" if not self.faults else f"prompts {self.prompts}",

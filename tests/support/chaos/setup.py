@@ -1,5 +1,6 @@
 """The settings of a chaos run: the system, and the faults."""
 
+import json
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,6 +9,7 @@ from pathlib import Path
 from tests.support.chaos.plan import MOST_MS
 from tests.support.chaos.troubles import EVERYTHING, STEP_S, Kind, Troubles
 from tests.support.processes.clocks import VARIABLES
+from tests.support.processes.up import ROOT
 
 ONE_OF_EACH = {"gateway": 1, "router": 1, "task-runner": 1, "tool-worker": 1, "embedding": 1, "archiver": 1}
 SEVERAL = {"gateway": 2, "router": 2, "task-runner": 3, "tool-worker": 3, "embedding": 1, "archiver": 2}
@@ -58,6 +60,9 @@ class Setup:
     clocks: bool = False
     """Whether every process has a wall clock of its own that can step; times are then measured by the clients'
     clock."""
+    hands: bool = False
+    """Whether calls are made that a person has to allow, calls of an MCP server, and scripts; of sessions with one
+    task."""
     each: int = 1
     """Number of simultaneous tasks of a session; if there are several, messages are routed, and people pause and
     move."""
@@ -75,4 +80,12 @@ class Setup:
             "PENTAD_LEASE_S": str(self.lease_s),
             "PENTAD_REDIS_REPLICAS": str(self.replicas),
             **({"PENTAD_STEP_TIMEOUT_S": str(_LIMIT_S)} if self.clocks else {}),
+            **({"PENTAD_CODE": "on", "PENTAD_MCP": _server_file(ledger.with_name("mcp.json"))} if self.hands else {}),
         }
+
+
+def _server_file(path: Path) -> str:
+    """Write the file of MCP servers, and return its path."""
+    server = {"command": sys.executable, "args": ["-m", "tests.support.chaos.mcp_server"], "cwd": str(ROOT)}
+    path.write_text(json.dumps({"mcpServers": {"chaos": server}}))
+    return str(path)

@@ -50,3 +50,10 @@ async def slow_unsafe(ms: int, tag: str, ctx: ToolContext, die: str = "") -> str
     """Takes its time; must never run twice."""
     await _work(ms, tag, die, ctx)
     return f"unsafe {tag}"
+
+
+@tool(effect="unsafe", approval="always")
+async def slow_allowed(ms: int, tag: str, ctx: ToolContext, die: str = "") -> str:
+    """Takes its time once a person has allowed it; must never run twice."""
+    await _work(ms, tag, die, ctx)
+    return f"allowed {tag}"

@@ -179,7 +179,8 @@ async def test_a_store_that_does_not_answer_is_an_outage_without_its_address(tmp
 def test_a_kind_of_store_that_nobody_knows_stops_the_start() -> None:
     with pytest.raises(SettingsError) as refused:
         SecretStore("nosuch://user:hunter2@host/x")
-    assert str(refused.value) == "PENTAD_SECRETS names a store nosuch:// that cannot be used here"
+    assert str(refused.value).startswith("PENTAD_SECRETS names a store nosuch:// that cannot be used here")
+    assert "hunter2" not in str(refused.value)
 
 
 def test_keys_are_checked_at_the_start() -> None:

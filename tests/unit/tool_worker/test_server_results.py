@@ -26,56 +26,87 @@ from mcp_types import (
 from pentad.contracts.suspensions import Resumption
 from pentad.services.tool_worker.domain import RESULT_LIMIT
 from pentad.services.tool_worker.servers.inputs import CannotAskError, answered
-from pentad.services.tool_worker.servers.results import outcome_of, result_text, wants_input
+from pentad.services.tool_worker.servers.results import outcome_of, wants_input
+from pentad.services.tool_worker.tool_value import MAX_ARTIFACTS
 
 DATA = b64encode(bytes(100)).decode()
+
+
+def blob(uri: str, media_type: str | None = None, data: str = DATA) -> EmbeddedResource:
+    return EmbeddedResource(resource=BlobResourceContents(uri=uri, blob=data, mime_type=media_type))
 
 
 def text(*texts: str) -> list[TextContent]:
     return [TextContent(text=each) for each in texts]
 
 
+def read(result: CallToolResult, call: str | None = "call-1") -> str:
+    return outcome_of("t", result, call).text
+
+
 def test_texts_are_joined() -> None:
-    assert result_text(CallToolResult(content=[*text("one", "two")])) == "one\ntwo"
+    assert read(CallToolResult(content=[*text("one", "two")])) == "one\ntwo"
 
 
 def test_structured_content_counts_where_no_part_is_text() -> None:
     image = ImageContent(data=DATA, mime_type="image/png")
     structured = {"a": [1, float("inf")]}
     only = CallToolResult(content=[image], structured_content=structured)
-    assert result_text(only) == '{"a":[1,"Infinity"]}\n[image image/png, 100 bytes: not shown]'
+    assert read(only) == '{"a":[1,"Infinity"]}\n[file artifacts/call-1/result.png: image/png, 100 bytes]'
     both = CallToolResult(content=[*text("said")], structured_content=structured)
-    assert result_text(both) == "said"
+    assert read(both) == "said"
 
 
 @pytest.mark.parametrize(
-    ("block", "said"),
+    ("block", "said", "name", "unkept"),
     [
-        (ImageContent(data=DATA, mime_type="image/png"), "[image image/png, 100 bytes: not shown]"),
-        (AudioContent(data=DATA, mime_type="audio/wav\n]"), "[audio audio/wav ], 100 bytes: not shown]"),
-        (ResourceLink(uri="file:///a", name="a", mime_type="text/plain"), "[resource file:///a: a, text/plain]"),
-        (EmbeddedResource(resource=TextResourceContents(uri="file:///a", text="its text")), "its text"),
-        (
-            EmbeddedResource(resource=BlobResourceContents(uri="file:///b", blob=DATA)),
-            "[resource file:///b, of unknown type, 100 bytes: not shown]",
-        ),
+        (ImageContent(data=DATA, mime_type="image/png"), "image/png", "result.png", "a file"),
+        (AudioContent(data=DATA, mime_type="audio/wav"), "audio/wav", "result.wav", "a file"),
+        (AudioContent(data=DATA, mime_type="no type\n]"), "application/octet-stream", "result.bin", "a file"),
+        (blob("file:///tmp/a%20b.zip?x=1#y"), "application/zip", "a b.zip", "the file a b.zip"),
+        (blob("weird:..", "text/csv"), "text/csv", "weird:..", "the file weird:.."),
+        (blob("file:///../../etc/passwd\n", "text/csv"), "text/csv", "passwd.csv", "the file passwd"),
+        (blob("http://["), "application/octet-stream", "[.bin", "the file ["),
     ],
 )
-def test_what_is_no_text_is_told_with_kind_type_and_size(
-    block: ImageContent | AudioContent | ResourceLink | EmbeddedResource, said: str
+def test_what_is_no_text_becomes_a_file_of_the_session(
+    block: ImageContent | AudioContent | EmbeddedResource, said: str, name: str, unkept: str
 ) -> None:
-    assert result_text(CallToolResult(content=[block])) == said
+    result = CallToolResult(content=[*text("see"), block])
+    outcome = outcome_of("t", result, "call-1")
+    assert outcome.text == f"see\n[file artifacts/call-1/{name}: {said}, 100 bytes]"
+    assert [(made.name, made.media_type, made.data) for made in outcome.made] == [(name, said, bytes(100))]
+    outcome = outcome_of("t", result)
+    assert outcome.text == f"see\n[{unkept} of 100 bytes, {said}, which is not kept: set PENTAD_FILES]"
+    assert outcome.made == ()
 
 
-def test_a_result_is_read_no_further_than_is_kept() -> None:
+def test_links_and_texts_of_resources_are_told() -> None:
+    link = ResourceLink(uri="file:///a", name="a", mime_type="text/plain")
+    resource = EmbeddedResource(resource=TextResourceContents(uri="file:///a", text="its text"))
+    assert read(CallToolResult(content=[link, resource])) == "[resource file:///a: a, text/plain]\nits text"
+
+
+def test_too_many_files_and_what_is_not_base64_are_told_and_refuse_nothing() -> None:
+    many = [ImageContent(data=DATA, mime_type="image/png") for _ in range(MAX_ARTIFACTS + 2)]
+    outcome = outcome_of("t", CallToolResult(content=[*many, blob("file:///b", data="A")]), "call-1")
+    assert len(outcome.made) == MAX_ARTIFACTS
+    assert outcome.text.count("too many or too large") == 2
+    assert outcome.text.endswith("[a file of type unknown that is not base64, and is not kept]")
+
+
+def test_a_long_result_is_kept_whole_as_a_file() -> None:
     many = CallToolResult(content=[*text(*["x" * 10_000] * 900)])
-    assert RESULT_LIMIT < len(result_text(many)) < RESULT_LIMIT + 20_000
-    parts = result_text(CallToolResult(content=[*text(*["y"] * 1_500)]))
+    outcome = outcome_of("t", many, "call-1")
+    assert len(outcome.text.encode()) <= RESULT_LIMIT
+    assert [len(made.data) for made in outcome.made] == [900 * 10_001 - 1]
+    assert RESULT_LIMIT < len(read(many, None)) < RESULT_LIMIT + 100
+    parts = read(CallToolResult(content=[*text(*["y"] * 1_500)]))
     assert parts.endswith("[500 more parts are left out]")
 
 
 def test_half_a_character_can_be_written_down() -> None:
-    assert result_text(CallToolResult(content=[*text("a\ud800b")])) == "a?b"
+    assert read(CallToolResult(content=[*text("a\ud800b")])) == "a?b"
 
 
 def test_an_answer_that_is_an_error_is_the_calls_error() -> None:

@@ -76,5 +76,5 @@ def test_more_than_a_call_may_make_is_refused() -> None:
 def test_where_no_files_are_kept_bytes_are_what_they_were() -> None:
     assert value_of("plot", PNG, None).text == f"data:image/png;base64,{b64encode(PNG).decode()}"
     told = value_of("plot", Artifact(PNG, "plot.png"), None)
-    assert told.text == "[a file of 2,056 bytes, image/png, which is not kept: set PENTAD_FILES]"
+    assert told.text == "[the file plot.png of 2,056 bytes, image/png, which is not kept: set PENTAD_FILES]"
     assert told.artifacts == ()

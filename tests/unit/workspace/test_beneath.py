@@ -112,9 +112,11 @@ def test_a_folder_that_becomes_a_link_under_way_never_leads_out(opens: Opens, fo
 
     thread = threading.Thread(target=swap)
     thread.start()
-    seen = set()
+    seen: set[bytes] = set()
     try:
-        for _ in range(3_000):
+        for attempt in range(1_000_000):
+            if attempt >= 3_000 and seen:  # on a busy machine the folder may be a link at all of the first looks
+                break
             try:
                 seen.add(read(opens, folder, "a/b/c.txt"))
             except (FileRefusedError, OSError):

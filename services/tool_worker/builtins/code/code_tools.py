@@ -7,15 +7,15 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import Self
 
-from pentad.contracts.tools import OutcomeKind, ToolOutcome, ToolSpec
+from pentad.contracts.tools import Artifact, OutcomeKind, ToolOutcome, ToolSpec
 from pentad.services.tool_worker.builtins.code.own_scripts import OwnScripts
 from pentad.services.tool_worker.builtins.code.run_python import ScriptFailed, run_python_tool
 from pentad.services.tool_worker.builtins.code.script_tools import script_tools
 from pentad.services.tool_worker.sources import OnProgress, ToolInvocation
+from pentad.services.tool_worker.tool_value import value_of
 from pentad.shared.errors import PentadError
 from pentad.shared.plugins.definition import ToolDefinition
-from pentad.shared.plugins.errors import InvalidArguments
-from pentad.shared.plugins.results import result_text
+from pentad.shared.plugins.errors import InvalidArguments, UnusableResult
 from pentad.shared.sandbox.namespaces import find_bubblewrap
 from pentad.shared.sandbox.sandbox import Sandbox
 from pentad.shared.sandbox.script_run import SandboxError, ScriptLostError
@@ -81,14 +81,15 @@ class CodeTools:
         tool, timeout_s = self._definitions[invocation.tool], invocation.timeout_s
         name, begun = tool.spec.name, perf_counter()
 
-        def outcome(kind: OutcomeKind, text: str) -> ToolOutcome:
-            return ToolOutcome(kind, text, round((perf_counter() - begun) * 1000))
+        def outcome(kind: OutcomeKind, text: str, made: tuple[Artifact, ...] = ()) -> ToolOutcome:
+            return ToolOutcome(kind, text, round((perf_counter() - begun) * 1000), made=made)
 
         try:
             kwargs = tool.bind(invocation.args, invocation.context)
-            value = await asyncio.wait_for(tool.function(**kwargs), timeout_s)
-            return outcome("ok", result_text(name, value))
-        except InvalidArguments as error:
+            returned = await asyncio.wait_for(tool.function(**kwargs), timeout_s)
+            value = value_of(name, returned, invocation.files_of)
+            return outcome("ok", value.text, value.artifacts)
+        except (InvalidArguments, UnusableResult) as error:
             return outcome("error", str(error))
         except ScriptFailed as error:
             return outcome("timeout" if error.timed_out else "error", f"{name}: {error}")

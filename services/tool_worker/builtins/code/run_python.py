@@ -4,12 +4,14 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from pentad.contracts.tools import Effect
+from pentad.contracts.tools import Artifact, Effect
+from pentad.services.tool_worker.tool_value import MAX_ARTIFACTS
 from pentad.shared.plugins.definition import ToolDefinition
 from pentad.shared.plugins.registry import define
 from pentad.shared.sandbox.limits import MAX_CODE_BYTES
 from pentad.shared.sandbox.sandbox import Sandbox
 from pentad.shared.sandbox.script_run import ScriptEnd
+from pentad.shared.sandbox.workspace import ScriptFile
 
 TIMEOUT_S = 60.0
 """Seconds that a call may take: those of the script, and those that it waits for others to end."""
@@ -39,8 +41,17 @@ def told_of(end: ScriptEnd) -> dict[str, Any]:
     if end.printed:
         told["printed"] = end.printed
     if end.files:
-        told["files"] = [{"name": file.name, "bytes": file.size} for file in end.files]
+        told["files"] = [_left(file, number) for number, file in enumerate(end.files)]
     return told
+
+
+def _left(file: ScriptFile, number: int) -> Artifact | str:
+    """Return a file that a script has left, which is kept for the session, or why it is not."""
+    if number >= MAX_ARTIFACTS:
+        return f"[file {file.name}: {file.size:,} bytes, not kept: of one call {MAX_ARTIFACTS} are]"
+    if file.data is None:
+        return f"[file {file.name}: {file.size:,} bytes, too large to be kept]"
+    return Artifact(file.data, file.name)
 
 
 def run_python_tool(sandbox: Sandbox) -> ToolDefinition:
@@ -50,7 +61,8 @@ def run_python_tool(sandbox: Sandbox) -> ToolDefinition:
         code: Annotated[str, Field(min_length=1, max_length=MAX_CODE_BYTES)], args: Arguments = None
     ) -> dict[str, Any]:
         """Runs Python with the standard library alone, in an empty folder, without network, threads and processes.
-        Gives what it assigns to `result`, or what its function main(args) returns, and what it prints.
+        Gives what it assigns to `result`, or what its function main(args) returns, what it prints, and where the files
+        that it has written are kept.
 
         Args:
             code: The whole script.
