@@ -10,6 +10,7 @@ from pydantic_core import to_json
 
 from pentad.contracts.envelope import Contract
 from pentad.contracts.ids import is_external_id, is_identifier
+from pentad.contracts.tools import MAX_LIMIT, RateText
 
 ServerSource = Literal["file", "registered"]
 """Where a server is named: in the file of ``PENTAD_MCP``, or registered while the system runs."""
@@ -67,6 +68,10 @@ class ToolServer(Contract):
     """Headers of each request; values may hold ``{{secret:NAME}}``."""
     timeout: Annotated[float, Field(gt=0, le=MAX_SERVER_TIMEOUT_S)] | None = None
     """Seconds that a call may take; None: as long as of any tool that does not say."""
+    concurrency: Annotated[int, Field(strict=True, ge=1, le=MAX_LIMIT)] | None = None
+    """Calls of its tools that run at once, over all workers; None: any number."""
+    rate: RateText | None = None
+    """Calls of its tools that begin within a time, over all workers, like ``10/min``; None: any number."""
     only: _ToolNames | None = None
     """Tools that are offered; None: all."""
     without: _ToolNames = ()

@@ -44,6 +44,13 @@ HOOKS_PUBLISHED = "pentad:hooks:published"
 """Hash of a hook's name to its published spec; like that of instructions."""
 TOOLS_REGISTRY = "pentad:tools"
 """Hash of tool name to its published spec; expires a day after the last beat of any tool-worker."""
+TOOL_STATES = f"pentad:{{{TOOLS_REGISTRY}}}:"
+"""Begins the keys of limits and breakers of tools: calls of all shards count together, so they lie in one slot. Each
+has a TTL."""
+TOOL_BREAKER = f"{TOOL_STATES}breaker:"
+"""Begins the key of each breaker of a tool (`tool_breaker`)."""
+BREAKER_CHANGES = f"{TOOL_STATES}breaker-changes"
+"""Sorted set of the breakers that have changed, by the number of the change; has a TTL, and 10,000 names at most."""
 SERVERS_REGISTRY = "pentad:mcp"
 """Hash of the MCP servers that were registered while the system ran, by name; like that of models."""
 HTTP_TOOLS_REGISTRY = "pentad:http-tools"
@@ -124,6 +131,28 @@ def model_places(model: str) -> tuple[str, str, str]:
 def model_probe(model: str) -> str:
     """Says that a process finds out whether a model is well again; ends with the probe, or soon after it should."""
     return f"pentad:{{{MODELS_REGISTRY}}}:probe:{model}"
+
+
+def tool_limit(name: str) -> tuple[str, str, str, str, str]:
+    """Return the keys of a limit of tools: of the calls that have a place, by when it ends; of who holds each place; of
+    the last starts; of its counts; and of the tenants whose calls wait, in turn.
+
+    Behind the last, ``:TENANT`` is the line of that tenant's calls; the script makes this name. Each has a TTL of a
+    day: what waits is known in the shards, too (`waiting_calls`).
+    """
+    base = f"{TOOL_STATES}limit:{name}"
+    return f"{base}:places", f"{base}:holders", f"{base}:starts", f"{base}:counts", f"{base}:turns"
+
+
+def tool_breaker(name: str) -> str:
+    """Hash that says how calls of a ``TOOL:TENANT`` have failed lately, and until when they are refused; has a TTL."""
+    return f"{TOOL_BREAKER}{name}"
+
+
+def waiting_calls(shard: int) -> str:
+    """Hash of the tool calls that wait until a limit of their tool lets them run, by id: each ``QUEUE COMMAND``. A call
+    leaves it when its turn comes, or soon after it was closed: with the last it ends."""
+    return f"{tag(shard)}:waiting-calls"
 
 
 def tag(shard: int) -> str:

@@ -36,6 +36,9 @@ from pentad.shared.errors import SettingsError
 VARIABLE_PREFIX = "PENTAD_"
 """Begins the names of the variables that only Pentad has."""
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?|https?://\[[0-9A-Fa-f:]{2,45}\](:[0-9]{1,5})?")
+_QUEUE_NAME = re.compile(r"[a-z0-9-]{1,32}")
+_MAX_QUEUES = 64
+"""Queues that one tool-worker may be told to serve: each costs it a connection."""
 _HOST = re.compile(r"([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[1-9][0-9]{0,4})?")
 _DAY_S = 86_400
 _SESSION_TTL_S = 30 * _DAY_S
@@ -125,6 +128,9 @@ class Settings(BaseModel):
     pentad_tool_env: tuple[str, ...] = ()
     """Variables that tools may see, separated by commas, beside PATH, HOME, language, time zone, proxies and
     certificates and what `@tool(env=[...])` names. Never one of this table."""
+    pentad_queues: tuple[str, ...] = ()
+    """Queues of tool calls that a tool-worker serves, separated by commas; unset: those that its tools name. It offers
+    the tools of these queues alone."""
     pentad_web: Literal["off", "on"] = "off"
     """`on`: models are offered `web_fetch` and `get_weather`. They send outside what a model puts into an address: turn
     it on where that may be."""
@@ -314,7 +320,9 @@ class Settings(BaseModel):
         """Names of exported secrets that are left out, because their address comes from the folder's `.env`."""
         return self._withheld
 
-    @field_validator("pentad_plugins", "pentad_cors_origins", "pentad_tool_env", "pentad_web_allow", mode="before")
+    @field_validator(
+        "pentad_plugins", "pentad_cors_origins", "pentad_tool_env", "pentad_queues", "pentad_web_allow", mode="before"
+    )
     @classmethod
     def _split(cls, value: Any) -> Any:
         if isinstance(value, str):
@@ -341,6 +349,16 @@ class Settings(BaseModel):
             if _HOST.fullmatch(host) is None:
                 raise ValueError(f"entry {number} is not of the form HOST or HOST:PORT, like wiki.example.com:8080")
         return tuple(host.lower() for host in value)
+
+    @field_validator("pentad_queues")
+    @classmethod
+    def _are_queues(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for number, queue in enumerate(value, start=1):
+            if _QUEUE_NAME.fullmatch(queue) is None:
+                raise ValueError(f"entry {number} is not 1 to 32 of lower case letters, digits and '-'")
+        if len(set(value)) > _MAX_QUEUES:
+            raise ValueError(f"it names {len(set(value))} queues: at most {_MAX_QUEUES}")
+        return tuple(dict.fromkeys(value))
 
     @field_validator("pentad_tool_env")
     @classmethod

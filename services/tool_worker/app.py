@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Any
 from pentad.contracts.streams import HOOKS as HOOK_CALLS
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.tools import MEMORY_FORGET, RESULT_READ, ToolSpec
+from pentad.services.tool_worker.breakers import ToolBreakers
 from pentad.services.tool_worker.builtins.catalogue import Builtins, builtins_of
 from pentad.services.tool_worker.builtins.file_tools import file_tools
 from pentad.services.tool_worker.builtins.memory_forget import OwnMemories, forgetting_tool
 from pentad.services.tool_worker.builtins.memory_search import MemoryReader, memory_tools
 from pentad.services.tool_worker.builtins.result_read import KeptResults, result_reading_tool
 from pentad.services.tool_worker.call_files import CallFiles
+from pentad.services.tool_worker.call_guard import CallGuard
 from pentad.services.tool_worker.children.pool import ToolProcesses
 from pentad.services.tool_worker.endpoints.endpoint_tools import EndpointTools
 from pentad.services.tool_worker.given_tools import GivenTools
 from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.hooks import HOOKS_AT_ONCE, HookServer
+from pentad.services.tool_worker.limits import ToolLimits
 from pentad.services.tool_worker.reloads import PluginReloads
 from pentad.services.tool_worker.servers.server_tools import ServerTools
 from pentad.services.tool_worker.sources import ToolSource, ToolSources
@@ -122,6 +125,8 @@ class ToolWorker(ConsumingService):
         self._endpoints = EndpointTools(settings, self.store)
         ours = [Builtins(builtins_of(settings.time_zone)), asking, *code, self._servers]
         self._sources = ToolSources(self._endpoints, *ours, self._processes, *more)
+        limits = ToolLimits(self.store, self.shards, settings.lease_ms, self.consumer_name)
+        self._guard = CallGuard(limits, ToolBreakers(self.store))
         self._handlers: list[ToolHandler] = []
         self._queues: set[str] = set()
         """Names of the queues that are served."""
@@ -144,12 +149,18 @@ class ToolWorker(ConsumingService):
         """Only the sources know which queues their tools name."""
         self._reloads.begin()
         await self._sources.start(self._changed.set)
-        specs = self._sources.specs()
+        specs = self._specs()
         self.about = f"tools: {named([spec.name for spec in specs])}"
         self._warn_about(specs)
+        self._guard.limits.use(specs)
         self._serve_queues(specs)
         if self.settings.pentad_plugins:
             self.serve_entries(HOOK_CALLS, HookServer(self.store, self._processes).handle, HOOKS_AT_ONCE)
+
+    def _specs(self) -> list[ToolSpec]:
+        """Return the tools of the queues that this worker serves."""
+        specs, queues = self._sources.specs(), self.settings.pentad_queues
+        return [spec for spec in specs if spec.queue in queues] if queues else specs
 
     def _warn_about(self, specs: Sequence[ToolSpec]) -> None:
         """Warn once of each tool that models will find hard to use, or that model servers are known to refuse."""
@@ -178,10 +189,14 @@ class ToolWorker(ConsumingService):
 
         A queue is served on when its last tool has gone: its calls are answered, and not left to their time limits.
         """
-        added = list[ToolHandler]()
-        for queue in sorted({spec.queue for spec in specs} - self._queues):
+        added, of_tools = list[ToolHandler](), {spec.queue for spec in specs}
+        for queue in sorted({*self.settings.pentad_queues} - of_tools - self._queues):
+            log.warning("PENTAD_QUEUES names the queue %r, and no tool here is of it: @pentad.tool(queue=...)", queue)
+        for queue in sorted({*self.settings.pentad_queues, *of_tools} - self._queues):
             for shard in self.shards:
-                handler = ToolHandler(self.store, self.settings, self._sources, shard, self.consumer_name, self._files)
+                handler = ToolHandler(
+                    self.store, self.settings, self._sources, shard, self.consumer_name, self._files, self._guard
+                )
                 handler.consumer = self.serve(TOOL_CALLS, shard, handler, self._slots, queue=queue)
                 added.append(handler)
             self._queues.add(queue)
@@ -189,7 +204,8 @@ class ToolWorker(ConsumingService):
         return added
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
-        return [*super().loops(), *(handler.beat() for handler in self._handlers)]
+        guarding = (self._guard.limits.run(), self._guard.breakers.run())
+        return [*super().loops(), *guarding, *(handler.beat() for handler in self._handlers)]
 
     async def start(self) -> None:
         await super().start()
@@ -218,15 +234,16 @@ class ToolWorker(ConsumingService):
         while True:
             await self._changed.wait()
             self._changed.clear()
-            specs = self._sources.specs()
+            specs = self._specs()
             log.info("the tools are others now: %s", named([spec.name for spec in specs]))
             self._warn_about(specs)
+            self._guard.limits.use(specs)
             for handler in self._serve_queues(specs):
                 await self.begin(handler.consumer, handler.beat())
             await guarded("publish tools", self._publish)
 
     async def _publish(self) -> None:
-        specs = self._sources.specs()
+        specs = self._specs()
         names = {spec.name for spec in specs}
         await TOOLS.withdraw(self.store, self._published - names)
         await TOOLS.publish(self.store, specs)
@@ -251,7 +268,7 @@ class ToolWorker(ConsumingService):
         await HOOKS.publish(self.store, list(hooks.values()))
 
     async def _forget_others(self) -> None:
-        await TOOLS.forget_others(self.store, self._sources.specs())
+        await TOOLS.forget_others(self.store, self._specs())
         await INSTRUCTIONS.forget_others(self.store, self._processes.instructions)
         await GRAPHS.forget_others(self.store, self._processes.graphs)
         await HOOKS.forget_others(self.store, list(self._processes.hooks.values()))
@@ -270,7 +287,7 @@ class ToolWorker(ConsumingService):
 
     async def _lost(self) -> bool:
         return (
-            await TOOLS.lost(self.store, self._sources.specs())
+            await TOOLS.lost(self.store, self._specs())
             or await INSTRUCTIONS.lost(self.store, self._processes.instructions)
             or await GRAPHS.lost(self.store, self._processes.graphs)
             or await HOOKS.lost(self.store, list(self._processes.hooks.values()))
@@ -291,6 +308,7 @@ class ToolWorker(ConsumingService):
 
     async def leave(self) -> None:
         await asyncio.gather(super().leave(), *(handler.finish(UNSAFE_GRACE_S) for handler in self._handlers))
+        await self._guard.finish()
 
     async def close(self) -> None:
         await self._sources.stop(0)

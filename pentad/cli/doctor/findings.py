@@ -196,7 +196,8 @@ def _unserved(stream: WorkStream) -> Finding:
 def _calls(queue: ToolQueue) -> Iterator[Finding]:
     """Yield the calls of a queue that wait for a tool-worker: first those of workers that have fallen silent."""
     start = (
-        "start one that has these tools: `pentad serve tool-worker` with this REDIS_URL (or `pentad up` for all six)"
+        "start one that has these tools and whose PENTAD_QUEUES, where it is set, names this queue: `pentad serve "
+        "tool-worker` with this REDIS_URL (or `pentad up` for all six)"
     )
     if queue.silent:
         workers = ", ".join(sorted({call.worker for call in queue.silent})[:_SHOWN_CALLS])
