@@ -59,7 +59,7 @@ class TaskRunner(ConsumingService):
         pool = self._models.pool
         self.about = f"model: {described(pool.default.name, pool.default.place)}"
         tools = ToolCatalog(self.store, secrets_of(settings))
-        self._backlog = QueueBacklog(self.store, self.shards, tools)
+        self._backlog = QueueBacklog(self.store, self.shards, ToolCatalog(self.store))
         self._hook_catalog = HookCatalog(self.store)
         self._hooks = HookCalls(self.store, self._hook_catalog)
         self._book = InstructionBook(self.store, configured_instructions(settings))

@@ -19,7 +19,10 @@ _MAX_COUNTED = 10_000
 
 
 class QueueBacklog:
-    """Measures the queues that the published tools name, and those that they have named before."""
+    """Measures the queues that the published tools name, and those that they have named before.
+
+    ``tools``: read for this alone, so that a turn which needs the newest tools does not find an older look at them.
+    """
 
     def __init__(self, store: Store, shards: Sequence[int], tools: ToolCatalog) -> None:
         self._store, self._shards, self._tools = store, shards, tools
