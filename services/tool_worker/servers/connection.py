@@ -199,7 +199,8 @@ class ServerConnection:
     ) -> ToolOutcome:
         """Call a tool by the server's own name for it. Every failure is an outcome; cancelling it tells the server.
 
-        Raises ``SignInNeededError`` where it was not made because a person has to sign in. ``resumed``: the answer with which a suspended call goes on. ``files_of``: id of the call whose files are kept.
+        Raises ``SignInNeededError`` where it was not made because a person has to sign in. ``resumed``: the answer with
+        which a suspended call goes on. ``files_of``: id of the call whose files are kept.
         """
         begun, limit = perf_counter(), monotonic() + timeout_s
         self.calls += 1

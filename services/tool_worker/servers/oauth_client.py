@@ -1,7 +1,7 @@
 """The client of an MCP server's authorization server: what that says of itself, and codes exchanged for tokens.
 
-Each step is one request, because a person comes between them, for hours, and another worker may go on. The forms are the
-SDK's. Nothing here is kept.
+Each step is one request, because a person comes between them, for hours, and another worker may go on. The forms are
+the SDK's. Nothing here is kept.
 """
 
 import base64
@@ -124,8 +124,8 @@ class GivenToken:
 class OAuthClient:
     """Speaks with the authorization server of one MCP server. Raises ``SignInError`` for all that goes wrong.
 
-    ``allowed``: hosts that may lead inside. ``trusted``: the operator's own file names the server. One that leads inside
-    itself may have its authorization server there, too; one of the internet may not lead a worker inside.
+    ``allowed``: hosts that may lead inside. ``trusted``: the operator's own file names the server. One that leads
+    inside itself may have its authorization server there, too; one of the internet may not lead a worker inside.
     """
 
     def __init__(self, url: str, allowed: tuple[str, ...], *, trusted: bool) -> None:
@@ -210,7 +210,7 @@ class OAuthClient:
         return await self._token(place, form, (code, verifier))
 
     async def refresh(self, place: TokenPlace, refresh: str) -> GivenToken:
-        """Exchange a refresh token for a new token. Raises ``SignInRefusedError`` for one that is not taken any more."""
+        """Exchange a refresh token for a new token. Raises ``SignInRefusedError`` for one that is not taken."""
         given = await self._token(place, {"grant_type": "refresh_token", "refresh_token": refresh}, (refresh,))
         return given if given.refresh is not None else replace(given, refresh=refresh)
 
@@ -373,7 +373,8 @@ def _bounded(answer: OutsideAnswer) -> OutsideAnswer:
     large = answer.is_cut or len(answer.body) > _MAX_ANSWER_BYTES
     if large or values_in(answer.body, _MAX_ANSWER_VALUES) > _MAX_ANSWER_VALUES:
         raise SignInError(
-            f"the answer of {_shown(answer.url)} is larger than {_MAX_ANSWER_BYTES:,} bytes or {_MAX_ANSWER_VALUES:,} values"
+            f"the answer of {_shown(answer.url)} is larger than {_MAX_ANSWER_BYTES:,} bytes or "
+            f"{_MAX_ANSWER_VALUES:,} values"
         )
     return answer
 

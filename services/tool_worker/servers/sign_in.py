@@ -41,11 +41,14 @@ _SPARE_S = 60
 """Seconds for which a sign-in is known longer than a person may decide about its call."""
 _MAX_WHY = 300
 _NO_KEY = (
-    "tokens are kept encrypted, and there is no key: set PENTAD_SECRET_KEY (openssl rand -base64 32) for the gateway and "
-    "the tool-workers"
+    "tokens are kept encrypted, and there is no key: set PENTAD_SECRET_KEY (openssl rand -base64 32) for the gateway "
+    "and the tool-workers"
 )
 _NO_PLACE = "there is no place for tokens: set PENTAD_SECRETS for the gateway, task-runners, tool-workers and archivers"
-_NO_ADDRESS = "nobody knows at which address browsers reach the gateway: set PENTAD_PUBLIC_URL for the gateway and the tool-workers"
+_NO_ADDRESS = (
+    "nobody knows at which address browsers reach the gateway: set PENTAD_PUBLIC_URL for the gateway and the "
+    "tool-workers"
+)
 
 
 class AskAgainError(Exception):
@@ -116,8 +119,9 @@ class SignIn:
     async def ask(
         self, context: ToolContext, challenge: Challenge, before: Resumption | None = None, why: str = ""
     ) -> Suspension:
-        """Return the question to a person. ``before``: the answer with which the call would go on. Raises ``SignInError``,
-        and ``OutageError``.
+        """Return the question to a person. ``before``: the answer with which the call would go on.
+
+        Raises ``SignInError``, and ``OutageError``.
         """
         keys, redirect_uri = self._keys(), await self._redirect_uri()
         server = await self.discover(challenge)
@@ -165,7 +169,7 @@ class SignIn:
             values = {name: await secrets.read(SecretOwner(tenant), name) for name in asks.secrets}
             if missing := [name for name, value in values.items() if value is None]:
                 raise SignInError(
-                    f"the client's secret needs the secret {missing[0]} of tenant {tenant}: POST /v1/secrets"
+                    f"its client needs the secret {missing[0]} of tenant {tenant}: POST /v1/secrets"
                 )
             given = {name: value for name, value in values.items() if value is not None}
             return own_client(server, asks.client_id, asks.secret_with(given))

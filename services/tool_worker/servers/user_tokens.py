@@ -1,4 +1,4 @@
-"""Tokens of those who have signed in to one MCP server: kept encrypted beside their secrets, renewed once for all workers.
+"""Tokens of those who have signed in to an MCP server: kept encrypted beside their secrets, renewed once for all.
 
 A token belongs to the server's address: under a server of the same name elsewhere it is none.
 """
@@ -93,8 +93,9 @@ class UserTokens:
     async def keep(
         self, owner: SecretOwner, place: TokenPlace, given: GivenToken, sign_in: str, scope: str | None
     ) -> UserToken:
-        """Keep the token with which a person has signed in; ``scope``: what was asked for. Raises ``SignInError`` for one
-        that is too large.
+        """Keep the token with which a person has signed in; ``scope``: what was asked for.
+
+        Raises ``SignInError`` for one that is too large.
         """
         given = replace(given, scope=given.scope or scope)
         async with self._sign_ins.token_lock(self._lock(owner)):
@@ -103,8 +104,8 @@ class UserTokens:
     async def renew(self, owner: SecretOwner, used: str) -> UserToken | None:
         """Return another token than the one ``used``, which the server refuses, or which ends.
 
-        Of several workers one renews it, and the others take what that has got. None: a person has to sign in again, and
-        what was kept is removed. Raises ``SignInError`` where it cannot be renewed for now.
+        Of several workers one renews it, and the others take what that has got. None: a person has to sign in again,
+        and what was kept is removed. Raises ``SignInError`` where it cannot be renewed for now.
         """
         async with self._sign_ins.token_lock(self._lock(owner)):
             token = await self.find(owner, fresh=True)
