@@ -41,7 +41,7 @@ class OpenSignIn(Contract):
 
 
 class CameBack(Contract):
-    """What a person has come back with: a code, or the reason why there is none."""
+    """The answer with which a person has come back: a code, or the reason why there is none."""
 
     code: str = ""
     issuer: str | None = None

@@ -149,7 +149,7 @@ class ServerConnection:
         self.since = _now()
         self.error: str | None = None
         self.challenge: Challenge | None = None
-        """What the server said of how to sign in when it refused the connection; None where it did not."""
+        """The server's words of how to sign in when it refused the connection; None where it did not."""
         self.said: str | None = None
         """Last words of a server that is away."""
         self.protocol: str | None = None

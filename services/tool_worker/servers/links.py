@@ -26,7 +26,7 @@ class SignInError(OutboundError):
 
 
 class Challenge(Contract):
-    """What a server says of how to sign in when it refuses a request."""
+    """The words in which a server that refuses a request says how to sign in."""
 
     resource_metadata: str | None = None
     """Address of the server's metadata."""

@@ -85,7 +85,7 @@ class ServedServer:
         trusted = source == "file"
         self._sign_in = SignIn(server, parts.settings, parts.store, trusted=trusted) if server.can_sign_in else None
         self._challenge: Challenge | None = Challenge() if server.oauth is not None else None
-        """What the server has said of how to sign in, once it is known that persons do; None before."""
+        """The server's words of how to sign in, once it is known that persons do; None before."""
         self._signed_out = False
         """Whether the list of tools waits for somebody who signs in."""
         self._discover_at = 0.0

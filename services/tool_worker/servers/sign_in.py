@@ -168,9 +168,7 @@ class SignIn:
         if asks.client_id is not None:
             values = {name: await secrets.read(SecretOwner(tenant), name) for name in asks.secrets}
             if missing := [name for name, value in values.items() if value is None]:
-                raise SignInError(
-                    f"its client needs the secret {missing[0]} of tenant {tenant}: POST /v1/secrets"
-                )
+                raise SignInError(f"its client needs the secret {missing[0]} of tenant {tenant}: POST /v1/secrets")
             given = {name: value for name, value in values.items() if value is not None}
             return own_client(server, asks.client_id, asks.secret_with(given))
         owner, name = SecretOwner(tenant), f"client.{self.tokens.name}"

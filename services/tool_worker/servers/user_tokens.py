@@ -23,7 +23,7 @@ from pentad.shared.tool_servers.server_names import server_prefix
 
 _FRESH_S = 5.0
 """Seconds for which a token that was read is known: so soon a person is signed out everywhere."""
-_EARLY_S = 30.0
+_RENEWAL_LEAD_S = 30.0
 """Seconds before its end from which on a token is renewed; a tenth of its life for one that lives shortly."""
 _MAX_KNOWN = 1_000
 """Owners whose tokens are remembered."""
@@ -142,7 +142,7 @@ class UserTokens:
             refresh=given.refresh,
             scope=given.scope,
             ends_at=None if lives is None else now + lives,
-            renew_at=None if lives is None or given.refresh is None else now + lives - min(_EARLY_S, lives / 10),
+            renew_at=None if lives is None or given.refresh is None else now + lives - min(_RENEWAL_LEAD_S, lives / 10),
             sign_in=sign_in,
         )
         assert self._secrets is not None

@@ -1,6 +1,7 @@
 """Signing in to MCP servers by OAuth: who is asked, how the call goes on, and whose token is used."""
 
 import asyncio
+import time
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -199,7 +200,7 @@ async def test_a_token_is_renewed_before_it_ends(
         await until_it_asks(offering)
         alice = Person(offering, store, "alice")
         await alice.signs_in()
-        later = user_tokens.time() + 3_590
+        later = time.time() + 3_590
         monkeypatch.setattr(user_tokens, "time", lambda: later)
         assert (await alice.call("s__add", a=1, b=1)).text == "2"
         assert len(place.refreshes) == 1
