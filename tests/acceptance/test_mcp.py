@@ -169,7 +169,7 @@ async def _lacks(agent: pentad.Agent, tool: str) -> bool:
 
 
 async def test_a_person_signs_in_and_the_call_goes_on_after_everything_was_killed(tmp_path: Path) -> None:
-    """The whole way: the question, everything killed, the page, the gateway that the browser comes back to, the result."""
+    """The whole way: the question, everything killed, the page, the browser that comes back, the result."""
     port = free_port()
     played = {"LLM_BASE_URL": f"http://127.0.0.1:{port}/v1", "LLM_MODEL_ID": MODEL, "PENTAD_RECALL_TOKENS": "0"}
     model = ScriptedModel(calling("s__sign_in", {}), port=port)
