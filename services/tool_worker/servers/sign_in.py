@@ -70,8 +70,8 @@ class _Waiting(Contract):
     verifier: str
     redirect_uri: str
     names_issuer: bool
-    scope: str | None
     place: TokenPlace
+    scope: str | None = None
     before: Resumption | None = None
     """Answer to the server itself with which the call goes on."""
 

@@ -129,6 +129,15 @@ async def test_the_first_call_asks_a_person_and_goes_on_with_the_tools_of_the_se
         assert (await alice.call("s__who")).text == "Bearer [token]"
 
 
+async def test_a_server_that_names_no_scopes_is_signed_in_to(
+    place: SignInServer, tmp_path: Path, offer: Offer, store: Store
+) -> None:
+    place.resource_metadata = {"scopes_supported": None}
+    async with offer(entry(place), **settings(tmp_path)) as offering:
+        await until_it_asks(offering)
+        assert (await Person(offering, store, "alice").signs_in()).ok
+
+
 async def test_two_users_sign_in_each_and_never_use_anothers_token(
     place: SignInServer, tmp_path: Path, offer: Offer, store: Store
 ) -> None:
