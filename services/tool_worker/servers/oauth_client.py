@@ -236,12 +236,10 @@ class OAuthClient:
                 found = OAuthMetadata.model_validate(document)
             except ValidationError:
                 raise SignInError(f"{_shown(url)} is no metadata of an authorization server that can be used") from None
-            parts = urlsplit(self._url)
-            expected = f"{parts.scheme}://{parts.netloc}" if named is None else named
-            if not issuers_match(str(found.issuer), expected):
-                raise SignInError(
-                    f"the metadata of {_shown(expected)} are those of another, {_shown(str(found.issuer))}"
-                )
+            issuer = str(found.issuer)
+            expected = _origin(self._url) if named is None else named
+            if not issuers_match(_origin(issuer) if named is None else issuer, expected):
+                raise SignInError(f"the metadata of {_shown(expected)} are those of another, {_shown(issuer)}")
             return found
         if named is None:
             raise NoSignInError(
@@ -366,6 +364,11 @@ def _endpoint(what: str, url: str) -> str:
     if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname or "")):
         raise SignInError(f"{what} is not of https: {_shown(url)}; only on this machine may it be of http")
     return url
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def _bounded(answer: OutsideAnswer) -> OutsideAnswer:
