@@ -30,8 +30,10 @@ class SignInServer:
     def __init__(self, folder: Path) -> None:
         self.lives_s: int | None = 3600
         """Seconds that a token lives."""
-        self.refreshes, self.registered = list[str](), list[dict[str, Any]]()
-        """Refresh tokens that were used, and clients that were registered."""
+        self.refreshes, self.exchanged = list[str](), list[str]()
+        """Refresh tokens and codes that were used."""
+        self.registered = list[dict[str, Any]]()
+        """Clients that were registered."""
         self.open_list = False
         """Whether everything but calls is answered without a token."""
         self.metadata, self.resource_metadata = dict[str, Any](), dict[str, Any]()
@@ -181,6 +183,7 @@ class SignInServer:
             if self.rotates:
                 del self.refresh[form["refresh_token"]]
             return self._given(user, "")
+        self.exchanged.append(form["code"])
         asked = self.codes.pop(form["code"], None)
         proof = urlsafe_b64encode(sha256(form["code_verifier"].encode()).digest()).decode().rstrip("=")
         same = asked is not None and asked["redirect_uri"] == form["redirect_uri"]
