@@ -5,16 +5,14 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from hashlib import sha256
 from time import monotonic, time_ns
-
-from pydantic_core import to_json
 
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.suspensions import Resumption
 from pentad.contracts.tool_servers import ServerCondition, ServerReport, ServerSource, ToolServer
 from pentad.contracts.tools import ToolOutcome
 from pentad.services.tool_worker.servers.connection import ServerConnection, SignInNeededError
+from pentad.services.tool_worker.servers.connection_pool import ConnectionPool, connection_key
 from pentad.services.tool_worker.servers.links import Bearer, Challenge, SignInError
 from pentad.services.tool_worker.servers.sign_in import AskAgainError, SignIn, owner_of
 from pentad.services.tool_worker.servers.tool_list import (
@@ -39,10 +37,6 @@ from pentad.shared.telemetry import ThrottledLog
 log = logging.getLogger(__name__)
 _say = ThrottledLog(log)
 
-MAX_CONNECTIONS = 32
-"""Connections to one server, of users with secrets of their own."""
-_IDLE_S = 600.0
-"""Seconds after which a connection of a user that nobody uses is closed."""
 _LOOK_S = 5.0
 """Seconds between two looks at secrets and at connections that are not used."""
 _NAMED_TOOLS = 3
@@ -94,16 +88,13 @@ class ServedServer:
         """Set when the keeper has something to do at once."""
         self.offered: OfferedTools = NO_TOOLS
         self._lister: ServerConnection | None = None
-        self._listing: str | None = None
-        """Digest of the secrets that the list is read with."""
-        self._connections: dict[str, ServerConnection] = {}
-        """Connections by the digest of their secrets; that of the list is among them."""
+        self._pool = ConnectionPool(server, parts.guard, parts.settings.pentad_step_timeout_s)
+        """Connections, that of the list among them."""
         self._trouble: str | None = None
         """Why there is no connection for the list."""
         self._since = rfc3339(time_ns() // 1_000_000)
         self._lost_at: float | None = None
         self._keeper: asyncio.Task[None] | None = None
-        self._closing: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
         """Begin to connect."""
@@ -126,7 +117,7 @@ class ServedServer:
             self._keeper.cancel()
             await asyncio.wait({self._keeper})
         metrics.mcp_ready.labels(self.server.name).set(0)
-        await asyncio.gather(*(each.stop() for each in self._connections.values()), *self._closing)
+        await self._pool.stop()
         if self._sign_in is not None:
             await self._sign_in.aclose()
 
@@ -160,7 +151,7 @@ class ServedServer:
     ) -> ToolOutcome:
         if connection is None:
             text = (
-                f"the server {self.server.name!r} is used by {MAX_CONNECTIONS} others at this moment: try again later"
+                f"the server {self.server.name!r} is used by {len(self._pool)} others at this moment: try again later"
             )
             return ToolOutcome("error", text)
         return await connection.call(
@@ -239,18 +230,20 @@ class ServedServer:
     @property
     def _lists_without_token(self) -> bool:
         """Whether the server is spoken to without a token, and has listed its tools so."""
-        return self._listing == _digest({}) and self._lister is not None and self._lister.condition == "ready"
+        return (
+            self._pool.listing == connection_key({}) and self._lister is not None and self._lister.condition == "ready"
+        )
 
     def _renew_connection(self, owner: SecretOwner) -> None:
         """End the connection of an owner whose token was refused, so that the next call makes another."""
-        key = _digest({}, owner)
-        found = self._connections.get(key)
+        key = connection_key({}, owner)
+        found = self._pool.find(key)
         if found is None or found.condition == "ready":
             return
-        if key == self._listing:
-            self._lister = self._listing = None
+        if key == self._pool.listing:
+            self._lister = self._pool.listing = None
             self._signed_out = True
-        self._close(key)
+        self._pool.close(key)
 
     def report(self) -> ServerReport:
         """Return how the server does. Nothing in it is secret."""
@@ -269,7 +262,7 @@ class ServedServer:
             left_out_count=offered.left_out_count,
             secrets=tuple(self._needs),
             protocol=None if lister is None else lister.protocol,
-            connections=len(self._connections),
+            connections=len(self._pool),
         )
 
     @property
@@ -285,37 +278,7 @@ class ServedServer:
         self, values: dict[str, str], owner: SecretOwner | None = None, bearer: Bearer | None = None
     ) -> ServerConnection | None:
         """Return the connection of these secrets, or of who has signed in; None when too many are used."""
-        key = _digest(values, owner)
-        found = self._connections.get(key)
-        if found is not None:
-            return found
-        if len(self._connections) >= MAX_CONNECTIONS and not self._close_one():
-            return None
-        return self._connect(key, values, lambda: None, bearer)
-
-    def _connect(
-        self, key: str, values: dict[str, str], changed: Callable[[], None], bearer: Bearer | None
-    ) -> ServerConnection:
-        server = self.server.with_secrets(values) if values else self.server
-        guard, longest_s = self._parts.guard, self._parts.settings.pentad_step_timeout_s
-        connection = ServerConnection(server, changed, guard=guard, bearer=bearer, hidden=values, longest_s=longest_s)
-        self._connections[key] = connection
-        connection.start()
-        return connection
-
-    def _close(self, key: str) -> None:
-        closing = asyncio.create_task(self._connections.pop(key).stop())
-        self._closing.add(closing)
-        closing.add_done_callback(self._closing.discard)
-
-    def _close_one(self) -> bool:
-        """Close the connection that was not used for longest; return whether there was one."""
-        idle = [
-            (each.used_at, key) for key, each in self._connections.items() if not each.calls and key != self._listing
-        ]
-        if idle:
-            self._close(min(idle)[1])
-        return bool(idle)
+        return self._pool.get(connection_key(values, owner), values, bearer)
 
     # The list of tools
 
@@ -328,15 +291,14 @@ class ServedServer:
         self, values: dict[str, str], owner: SecretOwner | None = None, bearer: Bearer | None = None
     ) -> None:
         """Read the list of tools over the connection of these secrets, or of who has signed in."""
-        key = _digest(values, owner)
+        key = connection_key(values, owner)
         if bearer is None and self._sign_in is not None:
             bearer = NoBearer()
-        if self._listing is not None and self._listing in self._connections:
-            self._close(self._listing)
-        if key in self._connections:  # one of a user's: it does not tell of its list
-            self._close(key)
-        self._listing, self._trouble = key, None
-        self._lister = self._connect(key, values, self._look, bearer)
+        if self._pool.listing is not None:
+            self._pool.close(self._pool.listing)
+        self._pool.close(key)  # one of a user's: it does not tell of its list
+        self._pool.listing, self._trouble = key, None
+        self._lister = self._pool.connect(key, values, self._look, bearer)
         self._look()
 
     def _look(self) -> None:
@@ -375,9 +337,7 @@ class ServedServer:
                 elif self._sign_in is not None:
                     await self._find_who_lists(self._sign_in)
             now = monotonic()
-            for key, each in list(self._connections.items()):
-                if key != self._listing and not each.calls and now - each.used_at > _IDLE_S:
-                    self._close(key)
+            self._pool.close_idle()
             if self._lost_at is not None and not self._signed_out and now - self._lost_at > _KEPT_S:
                 self._offer(NO_TOOLS)
             with suppress(TimeoutError):
@@ -393,14 +353,15 @@ class ServedServer:
             and lister.challenge is not None
             and await self._asks_for_sign_in(sign_in, lister.challenge)
         ):
-            assert self._listing is not None
-            was_a_person = self._listing != _digest({})
-            self._close(self._listing)
-            self._lister = self._listing = None
+            if self._lister is not lister or self._pool.listing is None:  # a call has ended it meanwhile
+                return
+            was_a_person = self._pool.listing != connection_key({})
+            self._pool.close(self._pool.listing)
+            self._lister = self._pool.listing = None
             if was_a_person:  # not again at once: the token may be good, and not for the list
                 self._become_signed_out()
                 return
-        if self._lister is not None and (named is None or self._listing != _digest({})):
+        if self._lister is not None and (named is None or self._pool.listing != connection_key({})):
             return
         owner = _owner(named) if named is not None else await sign_in.tokens.first_owner()
         bearer = None if owner is None else await sign_in.bearer(owner)
@@ -445,27 +406,22 @@ class ServedServer:
             self._trouble = _MISFIT.format(name)
             return
         if found is not None and not found.missing:
-            if self._listing != _digest(found.values):
+            if self._pool.listing != connection_key(found.values):
                 self._list_with(found.values)
             return
         whose = "nobody" if named is None else named
         self._trouble = f"{whose} has all of the secrets that it needs: {', '.join(self._needs)}"
         if named is not None:
             self._trouble = f"{named} does not have all of the secrets that it needs: {', '.join(self._needs)}"
-        if self._lister is not None and self._listing is not None:
-            self._close(self._listing)
-            self._lister = self._listing = None
+        if self._lister is not None and self._pool.listing is not None:
+            self._pool.close(self._pool.listing)
+            self._lister = self._pool.listing = None
             self._lost_at = monotonic()
 
 
 def _owner(text: str) -> SecretOwner:
     tenant, _, user = text.partition("/")
     return SecretOwner(tenant, user or None)
-
-
-def _digest(values: dict[str, str], owner: SecretOwner | None = None) -> str:
-    """Return what tells connections apart: by their secrets, and by whose token they send."""
-    return sha256(to_json([sorted(values.items()), None if owner is None else owner.folder])).hexdigest()
 
 
 def _joined(error: str | None, trouble: str | None) -> str | None:
