@@ -28,6 +28,7 @@ from pentad.shared import metrics
 from pentad.shared.errors import OutageError
 from pentad.shared.immutable import immutable
 from pentad.shared.outbound.address_guard import AddressGuard
+from pentad.shared.plugins.context import ToolContext
 from pentad.shared.secrets.secret_store import SecretOwner
 from pentad.shared.secrets.user_secrets import UserSecrets
 from pentad.shared.settings import Settings
@@ -49,6 +50,8 @@ _TOKENS_TRIED = 2
 """Tokens of one user that one call tries: another worker may just have kept another."""
 _DISCOVER_S = 60.0
 """Seconds between two questions where persons sign in to a server that wants to know who asks."""
+_SIGN_IN_S = 50.0
+"""Seconds that asking a person, and going on after that, may take; they are several requests."""
 _LIST_S = 20.0
 """Seconds that a call which has signed a person in waits for the list of tools."""
 _SHOWN_TOOLS = 30
@@ -170,7 +173,8 @@ class ServedServer:
         try:
             if resumed is not None and came_back:
                 try:
-                    resumed = await sign_in.finish(context, resumed)
+                    async with asyncio.timeout(_SIGN_IN_S):
+                        resumed = await sign_in.finish(context, resumed)
                     self._renew_connection(owner_of(context))
                 except AskAgainError as error:
                     resumed, came_back, why = None, False, str(error)
@@ -201,9 +205,19 @@ class ServedServer:
                         break
                     bearer = await sign_in.bearer(owner_of(context), fresh=True)
                     self._renew_connection(owner_of(context))
-            return ToolOutcome("suspended", "", suspension=await sign_in.ask(context, challenge, resumed, why))
+            return await self._ask(sign_in, context, challenge, resumed, why)
+        except TimeoutError:
+            return _not_called(invocation, f"to sign in took longer than {_SIGN_IN_S:g} s: try again later")
         except (SignInError, OutageError) as error:
             return _not_called(invocation, error)
+
+    @staticmethod
+    async def _ask(
+        sign_in: SignIn, context: ToolContext, challenge: Challenge, resumed: Resumption | None, why: str
+    ) -> ToolOutcome:
+        """Return the question to a person. Raises what `SignIn.ask` does, and ``TimeoutError``."""
+        async with asyncio.timeout(_SIGN_IN_S):
+            return ToolOutcome("suspended", "", suspension=await sign_in.ask(context, challenge, resumed, why))
 
     async def _sign_in_outcome(
         self, sign_in: SignIn, bearer: UserBearer | None, invocation: ToolInvocation, why: str
@@ -211,8 +225,7 @@ class ServedServer:
         """Return what the tool that signs in answers: a question to the person, or which tools there are now."""
         context, named = invocation.context, f"the server {self.server.name!r}"
         if bearer is None:
-            suspension = await sign_in.ask(context, self._challenge or Challenge(), None, why)
-            return ToolOutcome("suspended", "", suspension=suspension)
+            return await self._ask(sign_in, context, self._challenge or Challenge(), None, why)
         if self._signed_out:
             self._list_as(owner_of(context), bearer)
         lister = self._lister

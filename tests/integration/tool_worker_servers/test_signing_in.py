@@ -280,6 +280,19 @@ async def test_an_authorization_server_that_is_away_is_told_and_nobody_is_asked_
         assert (await alice.call("s__add", a=1, b=1)).text == "2"
 
 
+async def test_an_authorization_server_that_hangs_does_not_hold_a_call(
+    place: SignInServer, tmp_path: Path, offer: Offer, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served, "_SIGN_IN_S", 0.3)
+    place.hold_registration = asyncio.Event()
+    async with offer(entry(place), **settings(tmp_path)) as offering:
+        await until_it_asks(offering)
+        alice = Person(offering, store, "alice")
+        assert "to sign in took longer than 0.3 s: try again later" in (await alice.call("s__sign_in")).text
+        place.hold_registration.set()
+        await alice.asked("s__sign_in")
+
+
 async def test_who_is_signed_out_here_is_asked_again(
     place: SignInServer, tmp_path: Path, offer: Offer, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,8 @@ class SignInServer:
         """Status of the answers to requests for tokens; another than 200 refuses all."""
         self.hold_refresh: asyncio.Event | None = None
         """Holds requests to refresh until it is set."""
+        self.hold_registration: asyncio.Event | None = None
+        """Holds registrations likewise."""
         self.wanted_scope = ""
         """Scope that calls need."""
         self.scope_of: dict[str, str] = {}
@@ -150,6 +152,8 @@ class SignInServer:
         return _json(found, self.metadata)
 
     async def _register(self, request: Request) -> Response:
+        if self.hold_registration is not None:
+            await self.hold_registration.wait()
         asked = await request.json()
         self.registered.append(asked)
         return JSONResponse({**asked, "client_id": f"client-{len(self.registered)}"}, 201)
