@@ -1,7 +1,7 @@
 """MCP servers whose tools tool-workers offer, as operators name them, and how each does."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Literal, Self
 from urllib.parse import SplitResult, urlsplit
 
@@ -10,6 +10,7 @@ from pydantic_core import to_json
 
 from pentad.contracts.envelope import Contract
 from pentad.contracts.ids import is_external_id, is_identifier
+from pentad.contracts.tools import MAX_LIMIT, RateText
 
 ServerSource = Literal["file", "registered"]
 """Where a server is named: in the file of ``PENTAD_MCP``, or registered while the system runs."""
@@ -59,7 +60,7 @@ class ServerSignIn(Contract):
     @field_validator("client_id", "client_secret", "scope")
     @classmethod
     def _is_a_line(cls, value: str | None) -> str | None:
-        if value is not None and not _is_header_text(value):
+        if value is not None and not is_header_text(value):
             raise ValueError("must be a line of ASCII")
         return value
 
@@ -68,20 +69,19 @@ class ServerSignIn(Contract):
         if self.client_secret is not None:
             if self.client_id is None:
                 raise ValueError("client_secret needs the client_id whose secret it is")
-            if len(_SECRET_BEGUN.findall(self.client_secret)) != len(_SECRET.findall(self.client_secret)):
-                raise ValueError("client_secret: write a secret as {{secret:NAME}}, NAME of A-Z a-z 0-9 . _ -")
+            check_secrets("oauth", {"client_secret": self.client_secret})
         return self
 
     @property
     def secrets(self) -> list[str]:
         """Names of the tenant's secrets that the client's secret is made of."""
-        return sorted(set(_SECRET.findall(self.client_secret or "")))
+        return secrets_in(self.client_secret or "")
 
     def secret_with(self, values: Mapping[str, str]) -> str | None:
         """Return the client's secret with the tenant's filled in. Raises ``KeyError`` for one that is missing."""
         if self.client_secret is None:
             return None
-        return _SECRET.sub(lambda found: values[found[1]], self.client_secret)
+        return fill_secrets({"client_secret": self.client_secret}, values)["client_secret"]
 
     def __repr_args__(self) -> list[tuple[str | None, object]]:
         """Show nothing that may be secret."""
@@ -112,6 +112,10 @@ class ToolServer(Contract):
     """How persons sign in to it by OAuth, where it does not say all of that itself."""
     timeout: Annotated[float, Field(gt=0, le=MAX_SERVER_TIMEOUT_S)] | None = None
     """Seconds that a call may take; None: as long as of any tool that does not say."""
+    concurrency: Annotated[int, Field(strict=True, ge=1, le=MAX_LIMIT)] | None = None
+    """Calls of its tools that run at once, over all workers; None: any number."""
+    rate: RateText | None = None
+    """Calls of its tools that begin within a time, over all workers, like ``10/min``; None: any number."""
     only: _ToolNames | None = None
     """Tools that are offered; None: all."""
     without: _ToolNames = ()
@@ -156,20 +160,14 @@ class ToolServer(Contract):
     @field_validator("headers")
     @classmethod
     def _are_headers(cls, value: Mapping[str, str]) -> Mapping[str, str]:
-        for name, text in value.items():
-            if _HEADER.fullmatch(name) is None:
-                raise ValueError(f"{name[:64]!r} is not the name of a header")
-            if name.lower() in _OWN_HEADERS or name.lower().startswith(_OWN_HEADER_PREFIX):
-                raise ValueError(f"the header {name} is the protocol's own: leave it out")
-            if not _is_header_text(text):
-                raise ValueError(f"the value of {name} must be a line of ASCII")
+        check_headers(value, _OWN_HEADERS, _OWN_HEADER_PREFIX)
         return value
 
     @field_validator("url")
     @classmethod
     def _is_an_address(cls, value: str | None) -> str | None:
         if value is not None:
-            _split(value)
+            split_address(value)
         return value
 
     @model_validator(mode="after")
@@ -200,14 +198,10 @@ class ToolServer(Contract):
             *(("args", each) for each in self.args),
         ]
         for field, text in texts:
-            if text is not None and _SECRET_BEGUN.search(text):
+            if text is not None and holds_secret(text):
                 raise ValueError(f"{field}: a secret would be seen there: put it into env or headers")
-        for field, values in (("env", self.env), ("headers", self.headers)):
-            for name, text in values.items():
-                if len(_SECRET_BEGUN.findall(text)) != len(_SECRET.findall(text)):
-                    raise ValueError(
-                        f"{field}.{name}: write a secret as {{{{secret:NAME}}}}, NAME of A-Z a-z 0-9 . _ -"
-                    )
+        check_secrets("env", self.env)
+        check_secrets("headers", self.headers)
         return self
 
     @model_validator(mode="after")
@@ -236,44 +230,75 @@ class ToolServer(Contract):
     def place(self) -> str:
         """The program's name, or scheme and host of the address: the rest may hold secrets."""
         if self.url is not None:
-            parts = _split(self.url)
+            parts = split_address(self.url)
             return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
         return str(self.command).replace("\\", "/").rpartition("/")[2]
 
     @property
     def secrets(self) -> list[str]:
         """Names of the secrets that a connection needs, sorted."""
-        return sorted(
-            {name for values in (self.env, self.headers) for text in values.values() for name in _SECRET.findall(text)}
-        )
+        return secrets_in(*self.env.values(), *self.headers.values())
 
     def misfit(self, values: Mapping[str, str]) -> str | None:
         """Return the name of a secret that cannot stand where it is meant to; None when all can."""
-        for texts, fits in ((self.env, _is_variable_text), (self.headers, _is_header_text)):
-            names: set[str] = {name for text in texts.values() for name in _SECRET.findall(text)}
-            for name in sorted(names):
+        for texts, fits in ((self.env, _is_variable_text), (self.headers, is_header_text)):
+            for name in secrets_in(*texts.values()):
                 if not fits(values[name]):
                     return name
         return None
 
     def with_secrets(self, values: Mapping[str, str]) -> Self:
         """Return a copy in which the secrets are filled in. Raises ``KeyError`` for one that is missing."""
+        filled = {"env": fill_secrets(self.env, values), "headers": fill_secrets(self.headers, values)}
+        return self.model_copy(update=filled)
 
-        def filled(given: Mapping[str, str]) -> dict[str, str]:
-            return {name: _SECRET.sub(lambda found: values[found[1]], text) for name, text in given.items()}
 
-        return self.model_copy(update={"env": filled(self.env), "headers": filled(self.headers)})
+def check_headers(headers: Mapping[str, str], own: Collection[str], own_prefix: str | None = None) -> None:
+    """Raise ``ValueError`` for headers that cannot be sent, and for those that the protocol itself sets.
+
+    ``own``: names of these in small letters; ``own_prefix``: what such names begin with.
+    """
+    for name, text in headers.items():
+        if _HEADER.fullmatch(name) is None:
+            raise ValueError(f"{name[:64]!r} is not the name of a header")
+        if name.lower() in own or (own_prefix is not None and name.lower().startswith(own_prefix)):
+            raise ValueError(f"the header {name} is the protocol's own: leave it out")
+        if not is_header_text(text):
+            raise ValueError(f"the value of {name} must be a line of ASCII")
+
+
+def check_secrets(field: str, texts: Mapping[str, str]) -> None:
+    """Raise ``ValueError`` for a secret in one of these texts that is not written as one."""
+    for name, text in texts.items():
+        if len(_SECRET_BEGUN.findall(text)) != len(_SECRET.findall(text)):
+            raise ValueError(f"{field}.{name}: write a secret as {{{{secret:NAME}}}}, NAME of A-Z a-z 0-9 . _ -")
+
+
+def holds_secret(text: str) -> bool:
+    """Return whether a text asks for a secret."""
+    return _SECRET_BEGUN.search(text) is not None
+
+
+def secrets_in(*texts: str) -> list[str]:
+    """Return the names of the secrets that these texts hold, sorted."""
+    return sorted({name for text in texts for name in _SECRET.findall(text)})
+
+
+def fill_secrets(texts: Mapping[str, str], values: Mapping[str, str]) -> dict[str, str]:
+    """Return texts in which the secrets are filled in. Raises ``KeyError`` for one that is missing."""
+    return {name: _SECRET.sub(lambda found: values[found[1]], text) for name, text in texts.items()}
+
+
+def is_header_text(text: str) -> bool:
+    """Return whether a text can be the value of a header."""
+    return _PRINTABLE.fullmatch(text) is not None and text.isascii()
 
 
 def _is_variable_text(text: str) -> bool:
     return "\0" not in text
 
 
-def _is_header_text(text: str) -> bool:
-    return _PRINTABLE.fullmatch(text) is not None and text.isascii()
-
-
-def _split(url: str) -> SplitResult:
+def split_address(url: str) -> SplitResult:
     """Split an address. The ``ValueError`` for an invalid one does not repeat it: it may hold a secret."""
     try:
         parts = urlsplit(url)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -32,6 +32,46 @@ ApprovalMode = Literal["never", "unsafe", "all"]
 """Calls that need an approval although their tool does not ask for one: none, unsafe ones, or all."""
 
 
+MAX_LIMIT = 10_000
+"""Calls that a limit of a tool may name at most."""
+DEFAULT_BREAKER = "5/min"
+"""Failures in a row within a time, after which calls of a tool that does not say otherwise are refused for a while."""
+_WINDOWS_MS = {"s": 1_000, "min": 60_000, "h": 3_600_000}
+RateText = Annotated[str, StringConstraints(pattern=r"^(?:[1-9][0-9]{0,3}|10000)/(?:s|min|h)$")]
+"""Number of calls within a time: ``10/min``, also with ``s`` and ``h``."""
+
+
+class Rate(NamedTuple):
+    """A number of calls within a time."""
+
+    calls: int
+    window_ms: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the rate that a `RateText` says."""
+        calls, _, unit = text.partition("/")
+        return cls(int(calls), _WINDOWS_MS[unit])
+
+
+@dataclass(frozen=True, slots=True)
+class CallLimit:
+    """A limit of the calls of one tool, or of several that count together, over all workers."""
+
+    name: str
+    """Name under which the calls are counted."""
+    concurrency: int | None = None
+    """Calls that run at once; None: any number."""
+    rate: str | None = None
+    """Calls that begin within a time, as a `RateText`; None: any number."""
+
+    @property
+    def told(self) -> str:
+        """The limit in words."""
+        at_once = () if self.concurrency is None else (f"{self.concurrency} at once",)
+        return ", ".join((*at_once, *(() if self.rate is None else (self.rate,))))
+
+
 class ToolSpec(BaseModel):
     """A tool as tool-workers publish it and as the model is told about it."""
 
@@ -59,6 +99,28 @@ class ToolSpec(BaseModel):
     """Variables that the tool reads and that are not set where its tool-worker runs."""
     secrets: list[str] = Field(default_factory=list)
     """Names of the secrets that the tool needs: it is offered to users who have all of them."""
+    registered: bool = False
+    """Whether the tool is an HTTP endpoint that was registered while the system ran."""
+    concurrency: Annotated[int, Field(strict=True, ge=1, le=MAX_LIMIT)] | None = None
+    """Calls of the tool that run at once, over all workers; None: any number."""
+    rate: RateText | None = None
+    """Calls of the tool that begin within a time, over all workers; None: any number."""
+    limited_as: str = Field(default="", max_length=128)
+    """Name under which tools of one server count together for `concurrency` and `rate`; empty: the tool's own name."""
+    breaker: RateText | None = None
+    """Failures in a row within a time, after which calls are refused for a while; None: calls are always made."""
+
+    @property
+    def guarded(self) -> bool:
+        """Whether something is asked before a call is made: a limit, or a breaker."""
+        return self.concurrency is not None or self.rate is not None or self.breaker is not None
+
+    @property
+    def limit(self) -> CallLimit | None:
+        """Limit of the tool's calls; None: it has none."""
+        if self.concurrency is None and self.rate is None:
+            return None
+        return CallLimit(self.limited_as or self.name, self.concurrency, self.rate)
 
     def approval_reason(self, mode: ApprovalMode) -> str:
         """Return why a person must allow a call of this tool; '' when nobody is asked."""
@@ -69,6 +131,8 @@ class ToolSpec(BaseModel):
         return "unsafe tool calls need an approval here" if mode == "unsafe" and self.effect is Effect.UNSAFE else ""
 
 
+SERVER_SEPARATOR = "__"
+"""Characters between the name of a server and the server's own name of a tool, in the name of the tool."""
 TOOL_SEARCH = "tool_search"
 """Name of the tool that finds tools whose schemas a model is not shown."""
 RESERVED_NAMES = frozenset({"ask_user", "complete_task", TOOL_SEARCH})
@@ -80,7 +144,9 @@ RECALLING_TOOLS = frozenset({MEMORY_SEARCH, MEMORY_EXPAND, MEMORY_FORGET})
 """Names of the built-in tools that show memories: neither their arguments nor their results are remembered."""
 FORMER_NAMES = {"current_time": "get_time"}
 """Tools that had other names once: who asks for one by its former name gets it, and nobody is offered that name."""
-OutcomeKind = Literal["ok", "error", "timeout", "cancelled", "crashed", "interrupted", "unknown", "suspended"]
+OutcomeKind = Literal[
+    "ok", "error", "timeout", "cancelled", "crashed", "interrupted", "unknown", "suspended", "refused"
+]
 
 
 class KeptFile(BaseModel):
@@ -116,7 +182,8 @@ class ToolOutcome:
     """Kind of the outcome. ``crashed``: the call brought its process down. ``interrupted``: its process was lost,
     perhaps not because of the call; only an attempt ends so. ``cancelled``: the tool cancelled itself, or its task gave
     it up. ``unknown``: an unsafe call had started, and its effect is unknown. ``suspended``: the call has not ended; it
-    goes on when it has what it needs."""
+    goes on when it has what it needs. ``refused``: its arguments do not fit, which is no failure of the tool; only an
+    attempt ends so."""
     text: str
     """Result of a call that is ``ok``, else the reason of its failure."""
     duration_ms: int | None = None
@@ -162,4 +229,4 @@ class ToolOutcome:
     @property
     def counted_as(self) -> str:
         """Label of the outcome in the metrics."""
-        return "error" if self.kind in ("crashed", "interrupted") else self.kind
+        return "error" if self.kind in ("crashed", "interrupted", "refused") else self.kind

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from pentad.shared.errors import PentadError
     from pentad.shared.plugins.companions import NOT_MADE, Made
     from pentad.shared.plugins.context import ToolContext
+    from pentad.shared.plugins.errors import InvalidArguments
     from pentad.shared.plugins.expandable import ExpandableTool, action
     from pentad.shared.plugins.graphs import graph
     from pentad.shared.plugins.hooks import HookAnswer, HookCall, HookContext, HookResult, HookTask, hook
@@ -105,6 +106,7 @@ _HOMES = {
     "GraphExecution": "pentad.client.graph_execution",
     "GraphResult": "pentad.client.graph_execution",
     "InstructionRun": "pentad.contracts.runs",
+    "InvalidArguments": "pentad.shared.plugins.errors",
     "MessageEvent": "pentad.contracts.events",
     "MessageMoved": "pentad.contracts.events",
     "Compacted": "pentad.contracts.events",
@@ -183,6 +185,7 @@ __all__ = [
     "HookResult",
     "HookTask",
     "InstructionRun",
+    "InvalidArguments",
     "Made",
     "MessageEvent",
     "MessageMoved",

@@ -44,8 +44,17 @@ HOOKS_PUBLISHED = "pentad:hooks:published"
 """Hash of a hook's name to its published spec; like that of instructions."""
 TOOLS_REGISTRY = "pentad:tools"
 """Hash of tool name to its published spec; expires a day after the last beat of any tool-worker."""
+TOOL_STATES = f"pentad:{{{TOOLS_REGISTRY}}}:"
+"""Begins the keys of limits and breakers of tools: calls of all shards count together, so they lie in one slot. Each
+has a TTL."""
+TOOL_BREAKER = f"{TOOL_STATES}breaker:"
+"""Begins the key of each breaker of a tool (`tool_breaker`)."""
+BREAKER_CHANGES = f"{TOOL_STATES}breaker-changes"
+"""Sorted set of the breakers that have changed, by the number of the change; has a TTL, and 10,000 names at most."""
 SERVERS_REGISTRY = "pentad:mcp"
 """Hash of the MCP servers that were registered while the system ran, by name; like that of models."""
+HTTP_TOOLS_REGISTRY = "pentad:http-tools"
+"""Hash of the tools of HTTP endpoints that were registered while the system ran, by name; like that of models."""
 SERVER_REPORTS = "pentad:mcp-reports"
 """Hash of a tool-worker's name to how its MCP servers do; ends a minute after the last worker that tells."""
 GATEWAY_ADDRESS = "pentad:gateway-address"
@@ -54,6 +63,12 @@ SIGN_INS = "pentad:{pentad:sign-in}:"
 """Begins the keys of sign-ins to MCP servers that are under way: ``asked:`` and ``back:``, each with the digest of the
 sign-in's state, end with the time to decide and minutes after a person has come back; ``lock:`` ends in under a
 minute."""
+PLUGIN_RELOAD = "pentad:plugin-reload"
+"""Hash of the last request that tool-workers import their plug-ins anew; ends thirty days later."""
+PLUGIN_REPORTS = "pentad:plugin-reports"
+"""Hash of a tool-worker's name to its plug-ins; ends a minute after the last worker that tells."""
+PLUGIN_TURN = "pentad:plugin-reload:turn"
+"""Says which tool-worker imports its plug-ins anew; ends seconds after that one does."""
 IN_USE = "pentad:in-use:"
 """Begins the key under which a process says which model it uses; ends seconds after the process does."""
 REMEMBERS = "pentad:remembers:"
@@ -122,6 +137,28 @@ def model_places(model: str) -> tuple[str, str, str]:
 def model_probe(model: str) -> str:
     """Says that a process finds out whether a model is well again; ends with the probe, or soon after it should."""
     return f"pentad:{{{MODELS_REGISTRY}}}:probe:{model}"
+
+
+def tool_limit(name: str) -> tuple[str, str, str, str, str]:
+    """Return the keys of a limit of tools: of the calls that have a place, by when it ends; of who holds each place; of
+    the last starts; of its counts; and of the tenants whose calls wait, in turn.
+
+    Behind the last, ``:TENANT`` is the line of that tenant's calls; the script makes this name. Each has a TTL of a
+    day: what waits is known in the shards, too (`waiting_calls`).
+    """
+    base = f"{TOOL_STATES}limit:{name}"
+    return f"{base}:places", f"{base}:holders", f"{base}:starts", f"{base}:counts", f"{base}:turns"
+
+
+def tool_breaker(name: str) -> str:
+    """Hash that says how calls of a ``TOOL:TENANT`` have failed lately, and until when they are refused; has a TTL."""
+    return f"{TOOL_BREAKER}{name}"
+
+
+def waiting_calls(shard: int) -> str:
+    """Hash of the tool calls that wait until a limit of their tool lets them run, by id: each ``QUEUE COMMAND``. A call
+    leaves it when its turn comes, or soon after it was closed: with the last it ends."""
+    return f"{tag(shard)}:waiting-calls"
 
 
 def tag(shard: int) -> str:

@@ -279,6 +279,25 @@ tool_calls = _counter(
     "Tool calls closed; outcome: ok, error, timeout, cancelled or unknown.",
     "calls",
 )
+tool_waiting = _gauge(
+    "pentad_tool_waiting_calls",
+    ("tool",),
+    "Tool calls that wait until a limit of their tool, or of their MCP server (`@SERVER`), lets them run; each worker "
+    "tells the number of all.",
+    "calls",
+)
+tool_refusals = _counter(
+    "pentad_tool_refusals_total",
+    ("tool",),
+    "Tool calls that were answered at once because their tool keeps failing: its breaker is open.",
+    "calls",
+)
+queue_backlog = _gauge(
+    "pentad_tool_queue_backlog_calls",
+    ("queue",),
+    "Tool calls of a queue that no tool-worker has taken yet, of all shards; each task-runner tells the number of all.",
+    "calls",
+)
 mcp_ready = _gauge(
     "pentad_mcp_ready",
     ("server",),

@@ -36,6 +36,9 @@ from pentad.shared.errors import SettingsError
 VARIABLE_PREFIX = "PENTAD_"
 """Begins the names of the variables that only Pentad has."""
 _ORIGIN = re.compile(r"https?://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?|https?://\[[0-9A-Fa-f:]{2,45}\](:[0-9]{1,5})?")
+_QUEUE_NAME = re.compile(r"[a-z0-9-]{1,32}")
+_MAX_QUEUES = 64
+"""Queues that one tool-worker may be told to serve: each costs it a connection."""
 _HOST = re.compile(r"([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[1-9][0-9]{0,4})?")
 _DAY_S = 86_400
 _SESSION_TTL_S = 30 * _DAY_S
@@ -125,12 +128,15 @@ class Settings(BaseModel):
     pentad_tool_env: tuple[str, ...] = ()
     """Variables that tools may see, separated by commas, beside PATH, HOME, language, time zone, proxies and
     certificates and what `@tool(env=[...])` names. Never one of this table."""
+    pentad_queues: tuple[str, ...] = ()
+    """Queues of tool calls that a tool-worker serves, separated by commas; unset: those that its tools name. It offers
+    the tools of these queues alone."""
     pentad_web: Literal["off", "on"] = "off"
     """`on`: models are offered `web_fetch` and `get_weather`. They send outside what a model puts into an address: turn
     it on where that may be."""
     pentad_web_allow: tuple[str, ...] = ()
-    """Hosts of your own network that `web_fetch` may read, as `HOST` or `HOST:PORT`, separated by commas. Without it,
-    only addresses of the public internet are read."""
+    """Hosts of your own network that `web_fetch`, registered endpoints and registered MCP servers may ask, as `HOST` or
+    `HOST:PORT`, separated by commas. Without it, only addresses of the public internet are asked."""
     pentad_mcp: Path | None = None
     """A file of MCP servers, `{"mcpServers": {...}}` as editors and assistants keep it; the tool-workers offer their
     tools."""
@@ -155,7 +161,7 @@ class Settings(BaseModel):
     """Another server that speaks Tavily's protocol; unset: `https://api.tavily.com`."""
     pentad_code: Literal["off", "on"] = "off"
     """`on`: models are offered `run_python`, and with `PENTAD_SCRIPTS` tools that keep scripts and run them again,
-    where the kernel can confine them: docs/sandbox.md."""
+    where the kernel can confine them; with the extra `code` also `run_program`: docs/sandbox.md."""
     pentad_sandbox: Literal["on", "off"] = "on"
     """`off`: scripts of models run without a sandbox, as the tool-worker's own user, with its files and network; only
     where something else confines the whole tool-worker."""
@@ -317,7 +323,9 @@ class Settings(BaseModel):
         """Names of exported secrets that are left out, because their address comes from the folder's `.env`."""
         return self._withheld
 
-    @field_validator("pentad_plugins", "pentad_cors_origins", "pentad_tool_env", "pentad_web_allow", mode="before")
+    @field_validator(
+        "pentad_plugins", "pentad_cors_origins", "pentad_tool_env", "pentad_queues", "pentad_web_allow", mode="before"
+    )
     @classmethod
     def _split(cls, value: Any) -> Any:
         if isinstance(value, str):
@@ -344,6 +352,16 @@ class Settings(BaseModel):
             if _HOST.fullmatch(host) is None:
                 raise ValueError(f"entry {number} is not of the form HOST or HOST:PORT, like wiki.example.com:8080")
         return tuple(host.lower() for host in value)
+
+    @field_validator("pentad_queues")
+    @classmethod
+    def _are_queues(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for number, queue in enumerate(value, start=1):
+            if _QUEUE_NAME.fullmatch(queue) is None:
+                raise ValueError(f"entry {number} is not 1 to 32 of lower case letters, digits and '-'")
+        if len(set(value)) > _MAX_QUEUES:
+            raise ValueError(f"it names {len(set(value))} queues: at most {_MAX_QUEUES}")
+        return tuple(dict.fromkeys(value))
 
     @field_validator("pentad_tool_env")
     @classmethod

@@ -46,6 +46,7 @@ _COMMANDS = {
     "hooks": ("pentad.cli.hooks", "run"),
     "files": ("pentad.cli.files", "run"),
     "mcp": ("pentad.cli.mcp", "run"),
+    "plugins": ("pentad.cli.plugins", "run"),
     "memory": ("pentad.cli.memory", "run"),
     "dlq": ("pentad.cli.dlq", "run"),
 }
@@ -142,6 +143,7 @@ def _add_clients(commands: Any) -> None:
     _add_runnables(commands)
     _add_hooks(commands)
     _add_mcp(commands)
+    _add_plugins(commands)
     _json(_client(commands, "doctor", "Say what is reachable, and what to do about what is not."))
     _add_files(commands)
     _add_memory(commands)
@@ -174,7 +176,7 @@ def _add_send(commands: Any) -> None:
 
 
 def _add_tool(commands: Any) -> None:
-    parser = _command(commands, "tool", "Call a tool outside a conversation, without a model.")
+    parser = _command(commands, "tool", "Call a tool without a model; register endpoints of HTTP as tools.")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     call = _client(actions, "call", "Call a tool, wait for its end, print the result. It runs once.")
     call.add_argument("name", metavar="NAME", help="the tool: one of `pentad tools`")
@@ -183,6 +185,31 @@ def _add_tool(commands: Any) -> None:
     call.add_argument("--timeout", metavar="SECONDS", type=_seconds, help="give the call up after so long")
     call.add_argument("--call-id", metavar="ID", type=_external, help="the same call again gives the same result")
     _json(call)
+    text = "Register endpoints of HTTP as tools. Needs PENTAD_ADMIN_KEY where the gateway has one."
+    add = _client(actions, "add", text)
+    add.add_argument("source", metavar="FILE|URL", help="a file of tools in JSON; a document of OpenAPI 3, or its URL")
+    of_api = "of a document: "
+    add.add_argument("--base", metavar="URL", help=f"{of_api}where the API is, if not at its first server")
+    add.add_argument("--operations", metavar="IDS", type=_names, help=f"{of_api}those that are wanted, with commas")
+    add.add_argument("--prefix", metavar="TEXT", help=f"{of_api}begins the names of its tools")
+    add.add_argument(
+        "--header", metavar="TEXT", action="append", type=_header, help="NAME: VALUE, which may hold {{secret:NAME}}"
+    )
+    remove = _client(actions, "remove", "Remove registered tools.")
+    remove.add_argument("names", metavar="NAME", nargs="+", help="a tool, or a pattern such as 'crm_*'")
+
+
+def _names(text: str) -> list[str]:
+    """Return names that are separated by commas."""
+    return [name for each in text.split(",") if (name := each.strip())]
+
+
+def _header(text: str) -> tuple[str, str]:
+    """Return the name and the value of a header."""
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        raise argparse.ArgumentTypeError("a header is written as 'NAME: VALUE'")
+    return name.strip(), value.strip()
 
 
 def _add_runnables(commands: Any) -> None:
@@ -217,6 +244,18 @@ def _add_mcp(commands: Any) -> None:
     given.add_argument("file", metavar="FILE", type=Path, help="the file, as editors and assistants keep it")
     remove = _client(actions, "remove", "Remove a registered MCP server.", again=True)
     remove.add_argument("name", metavar="NAME", type=_name, help="the server: one of `pentad mcp`")
+
+
+def _add_plugins(commands: Any) -> None:
+    parser = _client(commands, "plugins", "List the tool-workers, and which plug-ins each has imported.")
+    _json(parser)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    text = "Have each tool-worker import its plug-ins anew, one after the other. Needs the admin key."
+    reload = _client(actions, "reload", text, again=True)
+    reload.add_argument(
+        "--wait", metavar="SECONDS", type=_seconds, default=60.0, help="for all; %(default)g if not given"
+    )
+    _json(reload, again=True)
 
 
 def _add_tasks(commands: Any) -> None:

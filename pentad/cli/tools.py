@@ -30,6 +30,7 @@ async def _list(args: argparse.Namespace, settings: Settings) -> int:
     else:
         out.write("no tools: no tool-worker has run\n")
     if not args.json:
+        out.writelines(f"{each['refused']}\n" for each in found if each.get("refused"))
         out.writelines(f"MCP server {each['name']} is {each['condition']}: {each['error']}\n" for each in away)
     return 0
 
@@ -42,14 +43,27 @@ async def _servers_away(agent: Agent) -> list[dict[str, Any]]:
         return []
 
 
+def _limit(tool: dict[str, Any]) -> str:
+    """How long a call may take, and how many calls may be made; a gateway of before 0.3 does not say the latter."""
+    at_once = f"{tool['concurrency']} at once" if tool.get("concurrency") else ""
+    waiting = f"{tool['waiting']} waiting" if tool.get("waiting") else ""
+    return ", ".join(filter(None, (f"{tool['timeout']:g} s", at_once, tool.get("rate"), waiting)))
+
+
 def _row(tool: dict[str, Any]) -> tuple[str, ...]:
-    limit, arguments = f"{tool['timeout']:g} s", ", ".join(tool["parameters"].get("properties", {})) or "-"
+    limit, arguments = _limit(tool), ", ".join(tool["parameters"].get("properties", {})) or "-"
     about = str(tool["description"]) or "(it has no docstring)"
     return str(tool["name"]), str(tool["effect"]), str(tool["queue"]), limit, _worker(tool), arguments, about
 
 
 def _worker(tool: dict[str, Any]) -> str:
     """Whether a living worker has it; a gateway of before 0.2 does not say."""
+    if (tool.get("endpoint") or {}).get("problem"):
+        return str(tool["endpoint"]["problem"])
+    if tool.get("refused"):
+        return f"refused until {str(tool['refused_until'])[11:19]} UTC"
     if tool.get("alive", True):
         return "there" if "alive" in tool else "-"
+    if tool["seen_at"] is None:
+        return "none yet"
     return f"none for {ago(tool['seen_at'])}"

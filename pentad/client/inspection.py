@@ -30,6 +30,8 @@ from pentad.shared.agent_graphs.given import GivenGraph, WrongSpec, spec_of
 from pentad.shared.agent_graphs.references import KnownNames, reference_problems, unknown_tools
 
 PAGE_LIMIT = 100
+_ANSWER_S = 15.0
+"""Seconds that an answer may take beside what it was asked to wait."""
 Strategy = Literal["auto", "bfs", "dfs", "astar", "none"]
 """How the graph is walked from what a search has found."""
 
@@ -296,7 +298,8 @@ class Inspection:
         return await self._rest.text(path_of("tasks", task_id, "path"), format="mermaid")
 
     async def tools(self) -> list[dict[str, Any]]:
-        """The tools that workers have published: name, description, effect and the schema of their arguments."""
+        """The tools that workers have published: name, description, effect and the schema of their arguments; and
+        registered ones, which have an ``endpoint``."""
         return [item async for item in self._rest.pages("/v1/tools", None)]
 
     async def hooks(self) -> list[dict[str, Any]]:
@@ -306,6 +309,13 @@ class Inspection:
     async def approval_policies(self) -> list[dict[str, Any]]:
         """The approval policies in their order, each with where it comes from (``source``). Needs the admin key."""
         return [item async for item in self._operator.pages("/v1/approval-policies", None)]
+
+    async def plugins(self) -> dict[str, Any]:
+        """The plug-ins of the tool-workers, and how far the last reload is: ``done``, and ``workers`` with their
+        ``state``. Why one failed is told with the admin key.
+        """
+        told: dict[str, Any] = await self._operator.call("GET", "/v1/plugins")
+        return told
 
     async def servers(self) -> list[dict[str, Any]]:
         """The MCP servers whose tools are offered: how each does (``condition``, ``error``), and tools left out.
@@ -463,6 +473,31 @@ class Management:
     async def delete_server(self, name: str) -> None:
         """Remove a registered MCP server. Raises ``NotFound``, ``Conflict``, and ``Refused`` without the admin key."""
         await self._operator.call("DELETE", path_of("tools", "servers", name))
+
+    async def register_tool(self, **fields: Any) -> dict[str, Any]:
+        """Register an endpoint of HTTP as a tool, or the operations of an OpenAPI document; says what is registered.
+
+        ``fields``: of one tool ``name="invoice", url="https://h/invoices/{id}", method="GET", parameters={...}``; of a
+        document ``openapi=URL_OR_DOCUMENT, operations=[...], prefix="crm_"``; of both ``headers={"Authorization":
+        "Bearer {{secret:TOKEN}}"}``. Registered tools of the same names are replaced. Raises ``Refused`` for a wrong
+        value or without the admin key, ``Conflict`` when another tool has a name.
+        """
+        told: dict[str, Any] = await self._operator.call("POST", "/v1/tools", body=fields)
+        return told
+
+    async def delete_tool(self, name: str) -> None:
+        """Remove a registered tool. Raises ``NotFound``, ``Conflict``, and ``Refused`` without the admin key."""
+        await self._operator.call("DELETE", path_of("tools", name))
+
+    async def reload_plugins(self, wait_s: float = 30.0) -> dict[str, Any]:
+        """Have each tool-worker import its plug-ins anew, one after the other, and wait so long for all of them.
+
+        The answer has ``done`` and ``workers``, each with its ``state`` (``done``, ``failed``, ``running`` or
+        ``waiting``) and ``error``. Raises ``Refused`` without the admin key.
+        """
+        silence_s = wait_s + _ANSWER_S  # it answers when the wait is over
+        told: dict[str, Any] = await self._operator.call("POST", "/v1/plugins/reload", timeout_s=silence_s, wait=wait_s)
+        return told
 
     async def set_secret(
         self, name: str, value: str, *, user_id: str | None = None, tenant_id: str | None = None

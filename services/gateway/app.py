@@ -31,10 +31,13 @@ from pentad.services.gateway.operator.dead_letter_routes import DeadLetterRoutes
 from pentad.services.gateway.operator.dead_letters import Letters
 from pentad.services.gateway.operator.graph_routes import GraphRoutes
 from pentad.services.gateway.operator.hook_routes import HookRoutes
+from pentad.services.gateway.operator.http_tool_routes import HttpToolRoutes
+from pentad.services.gateway.operator.http_tools import HttpToolRegistry
 from pentad.services.gateway.operator.instruction_routes import InstructionRoutes, RunRoutes
 from pentad.services.gateway.operator.model_calls import ModelCallClient
 from pentad.services.gateway.operator.model_routes import ModelRoutes
 from pentad.services.gateway.operator.models import ModelRegistry
+from pentad.services.gateway.operator.plugin_routes import PluginRoutes
 from pentad.services.gateway.operator.policies import PolicyRegistry
 from pentad.services.gateway.operator.policy_routes import PolicyRoutes
 from pentad.services.gateway.operator.redrives import Redrives
@@ -46,6 +49,7 @@ from pentad.services.gateway.operator.runnables import (
 )
 from pentad.services.gateway.operator.server_routes import SecretRoutes, ToolServerRoutes
 from pentad.services.gateway.operator.tool_servers import ToolServerRegistry
+from pentad.services.gateway.protocols.agui.agui_routes import AguiRoutes
 from pentad.services.gateway.tasks.approval_routes import ApprovalRoutes
 from pentad.services.gateway.tasks.approvals import Approvals
 from pentad.services.gateway.tasks.comparisons import Comparisons
@@ -105,8 +109,8 @@ ROUTE_GROUPS: tuple[type, ...] = (
     *(MessageRoutes, SessionRoutes, FileRoutes, TokenRoutes, TaskRoutes, ApprovalRoutes, ForkRoutes, ToolRoutes),
     *(MemoryRoutes, ForgettingRoutes, UpkeepRoutes, KnowledgeRoutes, ErasureRoutes),
     *(ModelRoutes, CompletionRoutes, InstructionRoutes, GraphRoutes, HookRoutes, PolicyRoutes, RunRoutes),
-    *(ToolServerRoutes, SecretRoutes, SignInRoutes),
-    *(DeadLetterRoutes, DocumentRoutes),
+    *(ToolServerRoutes, HttpToolRoutes, PluginRoutes, SecretRoutes, SignInRoutes),
+    *(DeadLetterRoutes, AguiRoutes, DocumentRoutes),
 )
 """All groups of routes but health and metrics, which every service has."""
 
@@ -177,6 +181,7 @@ class GatewayService:
             ToolRoutes(queries, DirectCalls(store, queries, self._intake, turns)),
             *memory_routes,
             *self._operator_routes(queries, turns),
+            AguiRoutes(self._streams, turns, queries, approvals, shards),
         )
 
     def _memory_routes(self, queries: Queries, records: Records) -> tuple[object, ...]:
@@ -212,6 +217,8 @@ class GatewayService:
             HookRoutes(store),
             PolicyRoutes(self._policies),
             ToolServerRoutes(ToolServerRegistry(store, commands=settings.pentad_mcp_commands == "on")),
+            HttpToolRoutes(HttpToolRegistry(store, settings.pentad_web_allow)),
+            PluginRoutes(store, self._streams.closing),
             SecretRoutes(SecretStore.of(settings)),
             RunRoutes(self._book, turns, self._streams.closing, shards),
             DeadLetterRoutes(letters, Redrives(store, letters, queries, settings.session_ttl_s, shards)),

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
 WEBSOCKET_PATH = "/v1/ws"
+_GUARDED = ("v1", "agui")
+"""First names of the paths that belong to somebody: none is served before it is known who asks."""
 _NO_UPGRADE = "this is a WebSocket: a proxy before the gateway must pass the headers Upgrade and Connection on"
 
 
@@ -48,7 +50,7 @@ class GatewayApp:
             self._access.check_site(scope["headers"])
             if scope["path"] == WEBSOCKET_PATH:
                 raise ProblemError(426, _NO_UPGRADE)
-            if scope["path"].startswith("/v1/"):
+            if _is_guarded(scope["path"]):
                 if scope["path"] != CALLBACK_PATH:  # a browser comes there from elsewhere, without a key
                     scope["pentad.caller"] = self._access.caller(scope["headers"], (), token_in_address(scope))
                 self._check_started()
@@ -71,6 +73,10 @@ class GatewayApp:
     def _check_started(self) -> None:
         if (trouble := self._unstarted()) is not None:
             raise busy(f"the gateway is starting: {trouble}", outage=True)
+
+
+def _is_guarded(path: str) -> bool:
+    return path.removeprefix("/").partition("/")[0] in _GUARDED
 
 
 def _rest(routes: "Sequence[Route]") -> Any:

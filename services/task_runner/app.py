@@ -14,6 +14,7 @@ from pentad.services.task_runner.initial_recall import ModelWalkChooser
 from pentad.services.task_runner.model_calls import CALLS_AT_ONCE, ModelCalls
 from pentad.services.task_runner.policies import PolicyBook
 from pentad.services.task_runner.prompt_images import PromptImages
+from pentad.services.task_runner.queue_backlog import QueueBacklog
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.shared.actors.actors import Actors
 from pentad.shared.actors.leases import LeaseKeeper
@@ -58,6 +59,7 @@ class TaskRunner(ConsumingService):
         pool = self._models.pool
         self.about = f"model: {described(pool.default.name, pool.default.place)}"
         tools = ToolCatalog(self.store, secrets_of(settings))
+        self._backlog = QueueBacklog(self.store, self.shards, tools)
         self._hook_catalog = HookCatalog(self.store)
         self._hooks = HookCalls(self.store, self._hook_catalog)
         self._book = InstructionBook(self.store, configured_instructions(settings))
@@ -98,7 +100,15 @@ class TaskRunner(ConsumingService):
         announcing = announce_model(self.store, self.consumer_name, self._in_use)
         timers = TimerLoop(self.store, self.shards).run()
         following = (self._book.follow(), self._hook_catalog.follow(), self._policies.follow())
-        return (*super().loops(), self._keeper.run(), timers, announcing, *following, *self._models.loops())
+        return (
+            *super().loops(),
+            self._keeper.run(),
+            timers,
+            announcing,
+            self._backlog.run(),
+            *following,
+            *self._models.loops(),
+        )
 
     async def start(self) -> None:
         offline = self._models.uses_environment and self._models.pool.default.place is None

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pydantic_core import to_json
 
-from pentad.contracts.instructions import Instruction
+from pentad.contracts.instructions import DIRECT_CALL, Instruction
 from pentad.contracts.suspensions import InnerCall
 from pentad.contracts.tools import RESERVED_NAMES
 from pentad.services.task_runner.domain.after_answer import Rules, no_verdict, planned_call
@@ -60,7 +60,11 @@ class InnerCalls:
             work = await graph_work(step, self._instructions)
             return None if isinstance(work, str) else work.chosen.instruction
         chosen = await self._instructions.of(step.keys, step.task)
-        return None if chosen is None else chosen.instruction
+        if chosen is None:
+            return None
+        if chosen.instruction.name == DIRECT_CALL:  # who may call any tool so, may by a program of its own
+            return chosen.instruction.model_copy(update={"tools": None})
+        return chosen.instruction
 
 
 def _all_refused(wanted: Sequence[InnerCall], why: str) -> Sequence[PlannedCall]:

@@ -3,22 +3,19 @@
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, Literal
 
 from pydantic_core import to_json
 
-from pentad.contracts.dates import LocalDate
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import INTERRUPTED, TaskStatusEvent
-from pentad.contracts.instructions import Instruction
 from pentad.contracts.records import NodeEntry
-from pentad.services.task_runner.answer_writer import Asked, Following, ModelQuestion, rules_of, write_answer
+from pentad.services.task_runner.answer_writer import Asked, Following, ModelQuestion, write_answer
 from pentad.services.task_runner.compacting import Compacting, TooLong
 from pentad.services.task_runner.compaction_writer import write_compaction, write_summary_step
-from pentad.services.task_runner.delta_writer import DeltaKind, DeltaWriter
 from pentad.services.task_runner.domain.after_answer import (
     REDRIVEN,
     CallTools,
@@ -28,9 +25,7 @@ from pentad.services.task_runner.domain.after_answer import (
     is_to_be_checked,
 )
 from pentad.services.task_runner.domain.graph_strategy import GraphWork
-from pentad.services.task_runner.domain.own_tools import ASK_USER
 from pentad.services.task_runner.domain.plan import AskModel, CallAgain, Closed, mail_of_this_turn
-from pentad.services.task_runner.domain.result_in_prompt import KeptResults
 from pentad.services.task_runner.domain.retry import (
     Retry,
     RetryLimits,
@@ -50,34 +45,29 @@ from pentad.services.task_runner.domain.strategy import (
     Noted,
     StartChildren,
     TurnReady,
-    strategy_of,
 )
 from pentad.services.task_runner.graph_writer import write_boundary
 from pentad.services.task_runner.hooks import HookFailedError
 from pentad.services.task_runner.initial_recall import InitialRecall
 from pentad.services.task_runner.instructions import Chosen, TaskInstructions
 from pentad.services.task_runner.policies import PolicyBook
-from pentad.services.task_runner.prompt import Toolbox, TranscriptCache, user
+from pentad.services.task_runner.prompt import Toolbox, TranscriptCache
 from pentad.services.task_runner.prompt_images import NO_IMAGES, PromptImages
+from pentad.services.task_runner.questions import Questions
 from pentad.services.task_runner.step import Step, Steps
 from pentad.services.task_runner.step_hooks import HookTrace, StepHookRunner
 from pentad.services.task_runner.step_writer import StepWriter
 from pentad.services.task_runner.text_calls import read_text_answer, split_deltas
 from pentad.services.task_runner.tool_calls import report_unserved_calls
 from pentad.services.task_runner.tool_catalog import ToolCatalog
-from pentad.services.task_runner.toolboxes import PromptFacts, Toolboxes, ToolUser
-from pentad.services.task_runner.work import Work, graph_work
 from pentad.shared import metrics
 from pentad.shared.actors.compaction import asks_for_summary
 from pentad.shared.actors.leases import Held, StoppedWorkError
 from pentad.shared.agent_graphs.state import written
 from pentad.shared.event_loop import LARGE_VALUE, turn_after
-from pentad.shared.events.ephemeral import EphemeralEvents
 from pentad.shared.instructions.schema_check import WrongOutput
-from pentad.shared.instructions.variables import bounded_variables
 from pentad.shared.json_schema import WrongSchema
 from pentad.shared.kinds import USER
-from pentad.shared.memory.task_recall import Recall
 from pentad.shared.models.model_pool import ModelPool
 from pentad.shared.models.ports import (
     ChatRequest,
@@ -92,7 +82,7 @@ from pentad.shared.models.ports import (
     Usage,
 )
 from pentad.shared.store.store import guarded
-from pentad.shared.text_protocol.request import as_text, with_protocol
+from pentad.shared.text_protocol.request import as_text
 
 log = logging.getLogger(__name__)
 
@@ -121,11 +111,10 @@ class ModelSteps:
         policies: PolicyBook,
         images: PromptImages,
     ) -> None:
-        self._steps, self._models, self._instructions, self._policies = steps, models, instructions, policies
-        self._images = images
+        self._steps, self._models, self._instructions, self._images = steps, models, instructions, images
         self._tools, self._cache, self._initial_recall, self._hooks = tools, cache, initial_recall, hooks
         self._compacting = Compacting(models, instructions, steps.settings.pentad_compact_share)
-        self._toolboxes = Toolboxes(tools, models)
+        self._questions = Questions(steps, models, instructions, tools, hooks, policies)
 
     async def make(self, step: Step, held: Held, planned: AskModel | CallAgain) -> bool:
         """Make one step. False when it was overtaken and must be planned again."""
@@ -136,14 +125,14 @@ class ModelSteps:
 
     async def _step(self, step: Step, held: Held, planned: AskModel | CallAgain) -> StepOutcome:
         closed = planned.closed
-        work = await self._work(step)
+        work = await self._questions.work(step)
         if isinstance(work, str):
             return "failed" if await self._failed(step, closed, ErrorCode.INTERNAL, work) else "overtaken"
         chosen = work.chosen
         if chosen.instruction.on_message == "queue" and not step.arrived.queues:  # no step has told the header yet
             step = replace(step, arrived=mail_of_this_turn(step.task, step.arrived))
         recall = await self._initial_recall.recalled(step, held, chosen, planned)
-        asking, problem = await self._asking(step, held, work, closed, recall)
+        asking, problem = await self._questions.make(step, held, work, closed, recall)
         try:
             await self._hooks.begin(step, asking.writer, asking.instruction)
         except HookFailedError as failed:
@@ -259,7 +248,7 @@ class ModelSteps:
         step, chosen = asking.step, asking.asked.chosen
         writer = self._steps.writer(step)
         trace = HookTrace()
-        results, _ = await self._results(step, asking.instruction, trace)
+        results, _ = await self._questions.results(step, asking.instruction, trace)
         writer.append_mail(closed, results, shared=chosen.instruction.share)
         writer.use_redrives()
         answer: ModelAnswer | None = None
@@ -291,7 +280,7 @@ class ModelSteps:
     def _asks_for_summary(
         self, step: Step, writer: StepWriter, too_long: TooLong, summarizer: Chosen, trace: HookTrace
     ) -> Asked:
-        today = self._today(step)
+        today = self._questions.today(step)
         now = summarizer.now(writer.turn.at or step.taken.lease.now, today)
         return Asked(
             summarizer,
@@ -327,28 +316,13 @@ class ModelSteps:
             return said
         return await self._hooks.answer(step, name, said, asked.trace)
 
-    def _writes_calls(self, instruction: Instruction) -> bool:
-        """Whether this instruction's model calls tools as text."""
-        if instruction.calls != "auto":
-            return instruction.calls == "text"
-        return self._models.calls_as_text(instruction.model)
-
     def _has_learned_text_calls(self, asking: ModelQuestion) -> bool:
         """Whether the model was offered tools, and its server has just refused them: it is asked again, with calls as
         text.
         """
         asked = asking.asked
         offered = asked.toolbox.json is not None and not asked.text_calls
-        return offered and self._writes_calls(asked.chosen.instruction)
-
-    async def _work(self, step: Step) -> "Work | str":
-        """Find the instruction and the way of working for this step, or the reason why nobody knows them any more."""
-        if step.task.graph:
-            return await graph_work(step, self._instructions)
-        chosen = await self._instructions.of(step.keys, step.task)
-        if chosen is None:
-            return f"there is no instruction {step.task.instruction!r} any more"
-        return Work(chosen, strategy_of(chosen.instruction))
+        return offered and self._questions.writes_calls(asked.chosen.instruction)
 
     async def _boundary(
         self, asking: ModelQuestion, entries: Sequence[NodeEntry], then: GoOn | StartChildren | FailRun
@@ -362,70 +336,6 @@ class ModelSteps:
         if outcome in ("committed", "continued"):
             self._cache.keep(step.keys.header, step.transcript.grown(writer.added, writer.last_entry, writer.pinned))
         return "committed" if outcome == "continued" else outcome
-
-    async def _asking(
-        self, step: Step, held: Held, work: "Work", closed: Sequence[Closed], recall: Recall | None
-    ) -> tuple[ModelQuestion, str]:
-        """Make the question to the model, with the mail appended to the transcript; also return why a hook has not let
-        a result through, or ''.
-        """
-        chosen = work.chosen
-        writer = self._steps.writer(step)
-        if recall is not None and recall.text:  # before what it is about; its text is kept, for the memory changes
-            writer.append(user(recall.text), origin="recalled")
-        trace, name = HookTrace(), chosen.instruction.name
-        results, problem = await self._results(step, name, trace)
-        writer.append_mail(closed, results, shared=chosen.instruction.share)
-        writer.use_redrives()
-        question_at = work.prompt(writer, step.transcript)
-        agents = await self._instructions.agents_of(chosen.instruction)
-        shown = PromptFacts(
-            writer.reads_results, bool(step.task.graph), step.transcript.has_shortened, step.task.found_tools
-        )
-        whose = ToolUser(step.keys.tenant, writer.turn.speaker or None)
-        toolbox = await self._toolboxes.of(chosen.instruction, agents, shown, whose)
-        most, today = self._steps.settings.pentad_calls_per_step, self._today(step)
-        given = [step.task.variables, *step.arrived.metadata]
-        variables = bounded_variables(chosen.variables, given) if chosen.variables else {}
-        now = chosen.now(writer.turn.at or step.taken.lease.now, today)
-        system = chosen.system(step.task, today, variables, now, work.state)
-        text_calls = self._writes_calls(chosen.instruction)
-        if text_calls:
-            system = with_protocol(system, toolbox.json)
-        rounds = chosen.instruction.tool_rounds
-        may_call = rounds is None or writer.turn.steps - writer.repairs - work.steps_before(writer) < rounds
-        asked = Asked(
-            chosen,
-            toolbox,
-            system,
-            step.transcript.messages,
-            today,
-            step.task.step + 1,
-            writer.clock(),
-            may_call,
-            variables=variables,
-            now=now,
-            told_schema=chosen.schema is not None and _is_answer_due(toolbox, step, may_call),
-            recall=recall,
-            state=work.state,
-            question_at=question_at,
-            run=work.run,
-            limit_at=work.limit_at(writer.clock()),
-            agents=agents,
-            text_calls=text_calls,
-            trace=trace,
-        )
-        strategy, rules = work.strategy, rules_of(asked, writer, most, self._policies)
-        if not strategy.asks_models:
-            own = {ASK_USER.name: ASK_USER} if step.task.graph else {}
-            rules = replace(rules, tools={**await self._tools.specs(), **own}, may_call=True)
-        deltas = self._deltas(step, writer, asked, held)
-        return ModelQuestion(step, writer, asked, rules, strategy, deltas), problem
-
-    async def _results(self, step: Step, instruction: str | None, trace: HookTrace) -> tuple[KeptResults, str]:
-        """The results that have come, as hooks let them through."""
-        results, limit = await self._steps.results(step), self._steps.limits.result_bytes
-        return await self._hooks.results(step, results, instruction, limit, trace)
 
     async def _hooked(
         self, asking: ModelQuestion, planned: AskModel | CallAgain, held: Held
@@ -446,11 +356,6 @@ class ModelSteps:
         asking.deltas.stop()
         failed = await self._without_model(asking, closed, why, said, ErrorCode.HOOK_ERROR)
         return "failed" if failed else "overtaken"
-
-    def _today(self, step: Step) -> LocalDate:
-        """The day of the step where the person is, else where the settings are."""
-        zone = step.arrived.time_zone or step.task.time_zone or self._steps.settings.time_zone
-        return LocalDate.of(step.taken.lease.now, zone)
 
     def _asked(
         self, asking: ModelQuestion, planned: AskModel | CallAgain, hooked: Sequence[bytes] | None = None
@@ -505,7 +410,7 @@ class ModelSteps:
         if outcome in ("committed", "continued"):
             self._cache.keep(step.keys.header, step.transcript.grown(writer.added, writer.last_entry, writer.pinned))
             if calls and self._tools.silent:
-                report_unserved_calls(writer, self._ephemeral(writer), calls, self._tools.silent)
+                report_unserved_calls(writer, self._questions.ephemeral(writer), calls, self._tools.silent)
             if isinstance(following, Fail):
                 log.warning("%s has failed: its answer is not of the form: %s", step.keys.actor, following.problem)
         else:
@@ -528,25 +433,6 @@ class ModelSteps:
         if limit_at:
             limit, least = min(limit, limit_at - step.taken.clock()), 0.05
         return max(least, limit / 1000)
-
-    def _deltas(self, step: Step, writer: StepWriter, asked: Asked, held: Held) -> DeltaWriter:
-        head = {k: v for k, v in writer.envelope().items() if v is not None and k not in ("budget", "deadline")}
-        head |= {"version": 1, "step": asked.step, "attempt": step.taken.lease.attempt}
-
-        def first() -> None:
-            """Measure the time to the first delta of a turn; deltas of attempts before this one are void."""
-            if not writer.turn.steps:
-                delay = metrics.first_delta_seconds.labels()
-                writer.commit.tallies.measure(delay, writer.turn.at, step.taken.clock())
-
-        events, coalesce_ms = self._ephemeral(writer, lambda: held.sure), self._steps.settings.pentad_coalesce_ms
-        kinds: tuple[DeltaKind, ...] = ("content", "thinking") if asked.chosen.output is None else ("thinking",)
-        return DeltaWriter(events, writer.session, head, coalesce_ms, first, kinds)
-
-    def _ephemeral(self, writer: StepWriter, may_write: Callable[[], bool] = lambda: True) -> EphemeralEvents:
-        s = self._steps.settings
-        maxlen, ttl_s = s.pentad_events_maxlen, s.pentad_events_ttl_s
-        return EphemeralEvents(self._steps.actors.store, writer.session, maxlen, ttl_s, may_write)
 
     async def _without_answer(self, asking: ModelQuestion, closed: Sequence[Closed], error: ModelFailed) -> bool:
         if isinstance(error, ModelUnavailable):
@@ -614,7 +500,7 @@ class ModelSteps:
     ) -> bool:
         """End the turn without an answer; messages that have come since begin the next one."""
         writer = self._steps.writer(step)
-        results, _ = await self._results(step, None, HookTrace())
+        results, _ = await self._questions.results(step, None, HookTrace())
         writer.append_mail(closed, results)
         writer.use_redrives()
         writer.set_header()
@@ -654,13 +540,6 @@ def _ask_later(writer: StepWriter, again: Retry, why: str) -> None:
         writer.emit(TaskStatusEvent, status="active", reason=f"the model is asked again: {why}")
     writer.commit.set(writer.keys.header, fails=again.fails, retry_since=again.retry_since)
     writer.commit.timer(writer.keys, "retry", again.delay_ms)
-
-
-def _is_answer_due(toolbox: Toolbox, step: Step, may_call: bool) -> bool:
-    """Whether the model has no tools to call, or has answered before: some servers that hold a model to a schema let it
-    call no tools.
-    """
-    return toolbox.json is None or not may_call or step.task.repairs > 0
 
 
 def _untold(_: str, __: str) -> None:

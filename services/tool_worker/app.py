@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING, Any
 from pentad.contracts.streams import HOOKS as HOOK_CALLS
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.tools import MEMORY_FORGET, RESULT_READ, ToolSpec
+from pentad.services.tool_worker.breakers import ToolBreakers
 from pentad.services.tool_worker.builtins.catalogue import Builtins, builtins_of
 from pentad.services.tool_worker.builtins.file_tools import file_tools
 from pentad.services.tool_worker.builtins.memory_forget import OwnMemories, forgetting_tool
 from pentad.services.tool_worker.builtins.memory_search import MemoryReader, memory_tools
 from pentad.services.tool_worker.builtins.result_read import KeptResults, result_reading_tool
 from pentad.services.tool_worker.call_files import CallFiles
+from pentad.services.tool_worker.call_guard import CallGuard
 from pentad.services.tool_worker.children.pool import ToolProcesses
+from pentad.services.tool_worker.endpoints.endpoint_tools import EndpointTools
 from pentad.services.tool_worker.given_tools import GivenTools
 from pentad.services.tool_worker.handlers import ToolHandler
 from pentad.services.tool_worker.hooks import HOOKS_AT_ONCE, HookServer
+from pentad.services.tool_worker.limits import ToolLimits
+from pentad.services.tool_worker.reloads import PluginReloads
 from pentad.services.tool_worker.servers.server_tools import ServerTools
 from pentad.services.tool_worker.sources import ToolSource, ToolSources
 from pentad.services.tool_worker.transcripts import Transcripts
@@ -74,12 +79,13 @@ def _web_tools(settings: Settings) -> "WebTools | None":
 
 
 def _code_tools(settings: Settings, store: Store) -> list[ToolSource]:
-    """Return the source of tools that run scripts, none where no setting asks for it: it needs Linux."""
+    """Return the sources of tools that run code of models, none where no setting asks for it: scripts need Linux."""
     if settings.pentad_code == "off":
         return []
     from pentad.services.tool_worker.builtins.code.code_tools import CodeTools
+    from pentad.services.tool_worker.builtins.programs.program_tool import ProgramTool
 
-    return [CodeTools.of(settings, store)]
+    return [CodeTools.of(settings, store), ProgramTool(store, confined=settings.pentad_sandbox == "on")]
 
 
 class ToolWorker(ConsumingService):
@@ -116,8 +122,11 @@ class ToolWorker(ConsumingService):
         asking = Builtins(memory_tools(reader) | beside | files | web, quick=False)
         code = _code_tools(settings, self.store)
         self._servers = ServerTools(settings, self.store)
+        self._endpoints = EndpointTools(settings, self.store)
         ours = [Builtins(builtins_of(settings.time_zone)), asking, *code, self._servers]
-        self._sources = ToolSources(*ours, self._processes, *more)
+        self._sources = ToolSources(self._endpoints, *ours, self._processes, *more)
+        limits = ToolLimits(self.store, self.shards, settings.lease_ms, self.consumer_name)
+        self._guard = CallGuard(limits, ToolBreakers(self.store))
         self._handlers: list[ToolHandler] = []
         self._queues: set[str] = set()
         """Names of the queues that are served."""
@@ -129,6 +138,8 @@ class ToolWorker(ConsumingService):
         """Names of the graphs that were published last."""
         self._warned_about: dict[str, ToolSpec] = {}
         """The tools that were looked at, as they were then."""
+        self._reloads = PluginReloads(self.store, self.consumer_name, plugins, self.reload_plugins)
+        self._reloading = asyncio.Lock()
         self._changed = asyncio.Event()
         self._following: asyncio.Task[None] | None = None
         self._slots = Slots(settings.pentad_tool_concurrency)
@@ -136,19 +147,27 @@ class ToolWorker(ConsumingService):
 
     async def prepare(self) -> None:
         """Only the sources know which queues their tools name."""
+        self._reloads.begin()
         await self._sources.start(self._changed.set)
-        specs = self._sources.specs()
+        specs = self._specs()
         self.about = f"tools: {named([spec.name for spec in specs])}"
         self._warn_about(specs)
+        self._guard.limits.use(specs)
         self._serve_queues(specs)
         if self.settings.pentad_plugins:
             self.serve_entries(HOOK_CALLS, HookServer(self.store, self._processes).handle, HOOKS_AT_ONCE)
+
+    def _specs(self) -> list[ToolSpec]:
+        """Return the tools of the queues that this worker serves."""
+        specs, queues = self._sources.specs(), self.settings.pentad_queues
+        return [spec for spec in specs if spec.queue in queues] if queues else specs
 
     def _warn_about(self, specs: Sequence[ToolSpec]) -> None:
         """Warn once of each tool that models will find hard to use, or that model servers are known to refuse."""
         theirs = self._servers.tools
         for spec in specs:
-            if self._warned_about.get(spec.name) == spec or theirs.get(spec.name) is spec:  # nobody here can mend those
+            is_theirs = spec.registered or theirs.get(spec.name) is spec  # nobody here can mend those
+            if is_theirs or self._warned_about.get(spec.name) == spec:
                 continue
             for gap in description_gaps(spec):
                 log.warning("%s", gap)
@@ -170,10 +189,14 @@ class ToolWorker(ConsumingService):
 
         A queue is served on when its last tool has gone: its calls are answered, and not left to their time limits.
         """
-        added = list[ToolHandler]()
-        for queue in sorted({spec.queue for spec in specs} - self._queues):
+        added, of_tools = list[ToolHandler](), {spec.queue for spec in specs}
+        for queue in sorted({*self.settings.pentad_queues} - of_tools - self._queues):
+            log.warning("PENTAD_QUEUES names the queue %r, and no tool here is of it: @pentad.tool(queue=...)", queue)
+        for queue in sorted({*self.settings.pentad_queues, *of_tools} - self._queues):
             for shard in self.shards:
-                handler = ToolHandler(self.store, self.settings, self._sources, shard, self.consumer_name, self._files)
+                handler = ToolHandler(
+                    self.store, self.settings, self._sources, shard, self.consumer_name, self._files, self._guard
+                )
                 handler.consumer = self.serve(TOOL_CALLS, shard, handler, self._slots, queue=queue)
                 added.append(handler)
             self._queues.add(queue)
@@ -181,7 +204,8 @@ class ToolWorker(ConsumingService):
         return added
 
     def loops(self) -> Iterable[Coroutine[Any, Any, None]]:
-        return [*super().loops(), *(handler.beat() for handler in self._handlers)]
+        guarding = (self._guard.limits.run(), self._guard.breakers.run())
+        return [*super().loops(), *guarding, *(handler.beat() for handler in self._handlers)]
 
     async def start(self) -> None:
         await super().start()
@@ -190,6 +214,9 @@ class ToolWorker(ConsumingService):
             await guarded("publish tools", self._forget_others)
         self.background.run(self._keep_published())
         self.background.run(self._servers.follow())
+        self.background.run(self._endpoints.follow())
+        if self.settings.pentad_plugins:
+            self.background.run(self._reloads.follow())
         self.background.run(report_servers(self.store, self.consumer_name, self._servers.reports))
         self._following = asyncio.create_task(self._follow_changes())
 
@@ -207,15 +234,16 @@ class ToolWorker(ConsumingService):
         while True:
             await self._changed.wait()
             self._changed.clear()
-            specs = self._sources.specs()
+            specs = self._specs()
             log.info("the tools are others now: %s", named([spec.name for spec in specs]))
             self._warn_about(specs)
+            self._guard.limits.use(specs)
             for handler in self._serve_queues(specs):
                 await self.begin(handler.consumer, handler.beat())
             await guarded("publish tools", self._publish)
 
     async def _publish(self) -> None:
-        specs = self._sources.specs()
+        specs = self._specs()
         names = {spec.name for spec in specs}
         await TOOLS.withdraw(self.store, self._published - names)
         await TOOLS.publish(self.store, specs)
@@ -240,7 +268,7 @@ class ToolWorker(ConsumingService):
         await HOOKS.publish(self.store, list(hooks.values()))
 
     async def _forget_others(self) -> None:
-        await TOOLS.forget_others(self.store, self._sources.specs())
+        await TOOLS.forget_others(self.store, self._specs())
         await INSTRUCTIONS.forget_others(self.store, self._processes.instructions)
         await GRAPHS.forget_others(self.store, self._processes.graphs)
         await HOOKS.forget_others(self.store, list(self._processes.hooks.values()))
@@ -259,7 +287,7 @@ class ToolWorker(ConsumingService):
 
     async def _lost(self) -> bool:
         return (
-            await TOOLS.lost(self.store, self._sources.specs())
+            await TOOLS.lost(self.store, self._specs())
             or await INSTRUCTIONS.lost(self.store, self._processes.instructions)
             or await GRAPHS.lost(self.store, self._processes.graphs)
             or await HOOKS.lost(self.store, list(self._processes.hooks.values()))
@@ -275,10 +303,12 @@ class ToolWorker(ConsumingService):
 
         Raises ``PluginError`` or ``OSError``, and what was imported before stays in use then.
         """
-        await self._processes.reload()
+        async with self._reloading:  # files may change at the moment at which an operator asks
+            await self._processes.reload()
 
     async def leave(self) -> None:
         await asyncio.gather(super().leave(), *(handler.finish(UNSAFE_GRACE_S) for handler in self._handlers))
+        await self._guard.finish()
 
     async def close(self) -> None:
         await self._sources.stop(0)

@@ -29,6 +29,11 @@ def bounded(outcome: ToolOutcome) -> ToolOutcome:
     return replace(outcome, text=f"{kept}\n[cut: longer than {RESULT_LIMIT} bytes]")
 
 
+def told_outcome(outcome: ToolOutcome) -> ToolOutcome:
+    """Return the outcome as it is told to others: a refused attempt is an error of its call."""
+    return replace(outcome, kind="error") if outcome.kind == "refused" else outcome
+
+
 def unknown(starts: int, why: str | None = None) -> ToolOutcome:
     """Return the outcome of a call whose effect is unknown. ``why``: the cause, when it is not the worker's death."""
     text = UNKNOWN if why is None else f"outcome unknown: {why}; it must not run twice"

@@ -14,10 +14,11 @@ from pentad.contracts.events import ToolProgress
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.suspensions import MAX_MESSAGE, Suspension
-from pentad.contracts.tools import Effect, ToolOutcome
+from pentad.contracts.tools import Effect, ToolOutcome, ToolSpec
 from pentad.services.tool_worker.call_closer import CallCloser
 from pentad.services.tool_worker.call_files import CallFiles
-from pentad.services.tool_worker.domain import EVENT_LIMIT, after_outcome, unknown
+from pentad.services.tool_worker.call_guard import CallGuard
+from pentad.services.tool_worker.domain import EVENT_LIMIT, after_outcome, told_outcome, unknown
 from pentad.services.tool_worker.other_workers import OtherWorkers
 from pentad.services.tool_worker.sources import ToolInvocation, ToolSource, ToolSources
 from pentad.shared import metrics
@@ -114,9 +115,11 @@ class ToolHandler(Handler):
         shard: int,
         consumer_name: str,
         files: CallFiles | None = None,
+        guard: CallGuard | None = None,
     ) -> None:
-        """``files``: where what tools make is kept; None: nowhere."""
-        self._files = files
+        """``files``: where what tools make is kept; None: nowhere. ``guard``: limits and breakers; None: there are
+        none."""
+        self._files, self._guard = files, guard
         self._store, self._settings, self._sources, self._shard = store, settings, sources, shard
         self._owner = token_hex(16)
         self._consumer_name = consumer_name
@@ -151,6 +154,41 @@ class ToolHandler(Handler):
         if command.asks_if and (asks := await self._asks(source, command)) is not None:
             await self._closer.suspend(entry, command, keys, asks)
             return Done.COMMITTED
+        spec = None if self._guard is None else source.tools.get(command.tool)
+        if spec is not None and spec.guarded:
+            return await self._guarded(source, spec, entry, command, keys)
+        return await self._make(source, entry, command, keys)
+
+    async def _guarded(
+        self, source: ToolSource, spec: ToolSpec, entry: Entry, command: ToolCallCommand, keys: TaskKeys
+    ) -> Done:
+        """Make a call of a tool with a limit or a breaker, as soon as it may be made."""
+        guard = self._guard
+        assert guard is not None
+        if command.tool_call_id in self._running:
+            return Done.LEFT
+        admission = await guard.admit(spec, entry, command)
+        if admission.verdict not in ("runs", "refused"):
+            if admission.verdict == "waits":
+                self._progress(command)(admission.why, None)
+            return Done.LEFT
+        keeps_place = True
+        try:
+            if admission.verdict == "refused":
+                await self._closer.close(entry, command, keys, ToolOutcome("error", admission.why))
+                done = Done.COMMITTED
+            else:
+                done = await self._make(source, entry, command, keys)
+            keeps_place = False
+            return done
+        except asyncio.CancelledError:
+            keeps_place = False
+            raise
+        finally:
+            guard.leave(entry, command, keep=keeps_place)
+
+    async def _make(self, source: ToolSource, entry: Entry, command: ToolCallCommand, keys: TaskKeys) -> Done:
+        """Claim a call, and make it."""
         if source.quick and not entry.redelivered and command.effect is Effect.PURE:
             # A quick pure call ends before a claim could be written: it may run twice, and its result is dropped if
             # the call was closed.
@@ -193,7 +231,9 @@ class ToolHandler(Handler):
     ) -> None:
         """Have the tool look up what has become of a call whose outcome is unknown; where it cannot, say that."""
         if not _reconciles(source, command):
-            await self._closer.close(entry, command, keys, unknown(starts))
+            outcome = unknown(starts)
+            self._note(source, command, outcome)
+            await self._closer.close(entry, command, keys, outcome)
             return
         verdict, *more = await self._claim(entry, command, keys, Effect.IDEMPOTENT)
         if verdict in (b"run", b"claimed"):
@@ -218,14 +258,23 @@ class ToolHandler(Handler):
         self._running[command.tool_call_id] = RunningCall(command, keys, entry, attempt, task, reconciles)
         if command.effect is Effect.UNSAFE:
             self._remember(_run_of(command))
+        outcome: ToolOutcome | None = None
         try:
             outcome = await self._execute(source, command, attempt, looks=looks)
         finally:
             del self._running[command.tool_call_id]
+            self._note(source, command, outcome)
+        outcome = told_outcome(outcome)
         if command.effect is Effect.UNSAFE:
             self._writing.add(task)
             task.add_done_callback(self._writing.discard)
         await self._closer.close(entry, command, keys, outcome)
+
+    def _note(self, source: ToolSource, command: ToolCallCommand, outcome: ToolOutcome | None) -> None:
+        """Note how a call has ended, for the breaker of its tool."""
+        if self._guard is not None:
+            late = outcome is not None and outcome.text is _DEADLINE_PASSED
+            self._guard.note(source.tools.get(command.tool), command, None if late else outcome)
 
     def _remember(self, run: str) -> None:
         self._ran[run] = None
@@ -370,7 +419,7 @@ class ToolHandler(Handler):
     async def _release(self, entry: Entry, command: ToolCallCommand) -> None:
         keys = TaskKeys(self._shard, command.tenant_id, command.task_id or "")
         args: list[Argument] = [
-            command.tool_call_id, self._owner, command.effect, entry.id, self._group, entry.data
+            command.tool_call_id, self._owner, command.effect, entry.id, self._group, entry.data, self._consumer_name
         ]  # fmt: skip
         if await self._store.run("call_release", [keys.calls, entry.stream], args) == b"ok":
             metrics.published.labels(TOOL_CALLS.name, ToolCallCommand.__name__).inc()

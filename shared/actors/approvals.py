@@ -8,6 +8,8 @@ from pentad.contracts.envelope import Contract
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.suspensions import Needs
 
+_ASKS = "asks:"
+
 
 class KeptRequest(Contract):
     """A tool call that is not made yet, as it would be made, and everything that a person's decision is checked by."""
@@ -65,7 +67,12 @@ class KeptRequest(Contract):
 
 def kept_request(call: str) -> str:
     """Return the name under which a call that waits is kept beside its task."""
-    return f"asks:{call}"
+    return f"{_ASKS}{call}"
+
+
+def call_of_request(name: str) -> str | None:
+    """Return the call from a name that `kept_request` has made; None for any other name."""
+    return name.removeprefix(_ASKS) if name.startswith(_ASKS) else None
 
 
 def kept_decision(call: str) -> str:

@@ -71,6 +71,10 @@ class OutboundError(Exception):
     """An outbound request has no answer. The text says why, and what to do."""
 
 
+class LostAnswerError(OutboundError):
+    """An outbound request may have been received, and its answer is not known."""
+
+
 class RefusedAddressError(OutboundError):
     """A host leads inside, or is spelled so that programs read it differently."""
 

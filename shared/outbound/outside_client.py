@@ -10,13 +10,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import httpx2
 
 from pentad.shared.clipping import plain, said_by
 from pentad.shared.models.response_body import strange_encoding, unpacked
-from pentad.shared.outbound.address_guard import AddressGuard, OutboundError, Resolver
+from pentad.shared.outbound.address_guard import AddressGuard, LostAnswerError, OutboundError, Resolver
 
 MAX_BODY_BYTES = 2 * 1024 * 1024
 """Bytes of a body, unpacked, that are read; the rest is left."""
@@ -36,6 +36,27 @@ _HEADERS = {"user-agent": "pentad", "accept-encoding": "identity"}
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
+_SENDING = "send_request_headers.started"
+"""End of the name of the step from which on a server may have received a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideRequest:
+    """A request to a server outside."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Headers of the request, which go with each redirect."""
+    own_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Headers for the server at ``url`` alone: a redirect to another scheme, host or port goes without them."""
+    content: bytes = field(default=b"", repr=False)
+    redirects: int = 0
+    """Redirects that are followed; with none, a redirect is the answer."""
+    timeout_s: float | None = None
+    """Seconds for the whole request; None: those of the client."""
+
+
 @dataclass(frozen=True, slots=True)
 class OutsideAnswer:
     """The answer of a server outside."""
@@ -50,13 +71,26 @@ class OutsideAnswer:
     """Bytes of the whole body as the server announces them."""
     is_cut: bool
     """Whether the body is longer than what was read."""
+    retry_after: str = ""
+    """Words of the server about when to try again; '' where it says nothing."""
+
+
+class _Progress:
+    """Whether a server may have received a request."""
+
+    def __init__(self) -> None:
+        self.is_sent = False
+
+    async def note(self, step: str, _: object) -> None:
+        """Take note of a step of the HTTP client."""
+        self.is_sent = self.is_sent or step.endswith(_SENDING)
 
 
 class OutsideClient:
     """Sends requests to servers outside.
 
     ``allowed``: hosts that may lead inside, as ``AddressGuard`` takes them; None: all may, for addresses that the
-    operator answers for. ``timeout_s``: of a whole request.
+    operator answers for. ``timeout_s``: of a whole request. ``at_once``: requests that are under way.
     ``resolver`` and ``wire``: look names up and carry requests to checked addresses in place of the system's.
     """
 
@@ -65,6 +99,7 @@ class OutsideClient:
         allowed: tuple[str, ...] | None = (),
         *,
         timeout_s: float = TIMEOUT_S,
+        at_once: int = _MAX_AT_ONCE,
         resolver: Resolver | None = None,
         wire: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
@@ -73,7 +108,7 @@ class OutsideClient:
         self._guard = None if allowed is None else guard
         self._timeout_s = timeout_s
         self._wire = wire
-        self._places = asyncio.Semaphore(_MAX_AT_ONCE)
+        self._places = asyncio.Semaphore(at_once)
 
     async def get(
         self,
@@ -88,14 +123,15 @@ class OutsideClient:
 
         Raises ``OutboundError``.
         """
-        return await self._within_time("GET", url, {"accept": accept}, b"", redirects, wants)
+        request = OutsideRequest("GET", url, {"accept": accept}, redirects=redirects)
+        return await self.send(request, wants=wants)
 
     async def post(self, url: str, content: bytes, headers: Mapping[str, str]) -> OutsideAnswer:
         """Post a body. A redirect is the answer: neither the body nor the headers are sent on.
 
         Raises ``OutboundError``.
         """
-        return await self._within_time("POST", url, headers, content, 0, lambda _: True)
+        return await self.send(OutsideRequest("POST", url, headers, content=content))
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -103,42 +139,59 @@ class OutsideClient:
         if self._wire is not None:
             await self._wire.aclose()
 
-    async def _within_time(
-        self,
-        method: str,
-        url: str,
-        headers: Mapping[str, str],
-        content: bytes,
-        redirects: int,
-        wants: Callable[[str], bool],
-    ) -> OutsideAnswer:
-        place = _parsed(url)
+    async def send(self, request: OutsideRequest, *, wants: Callable[[str], bool] = lambda _: True) -> OutsideAnswer:
+        """Send a request. ``wants``: says by its content type whether a body is read.
+
+        Raises ``OutboundError``, and ``LostAnswerError`` once the server may have received the request.
+        """
+        progress = _Progress()
+        place = _parsed(request.url)
+        limit_s = self._timeout_s if request.timeout_s is None else request.timeout_s
         try:
-            async with asyncio.timeout(self._timeout_s), self._places:
-                for _ in range(redirects + 1):
-                    request = httpx2.Request(method, place, headers={**_HEADERS, **headers}, content=content or None)
-                    async with self._sent(request) as response:
-                        onward = response.headers.get("location") if response.status_code in _REDIRECTS else None
-                        if onward is None or not redirects:
-                            return await _read(response, place, wants)
-                        place = _joined(place, onward)
+            async with asyncio.timeout(limit_s), self._places:
+                return await self._followed(request, place, wants, progress, limit_s)
         except TimeoutError:
-            raise OutboundError(f"{_shown(place)} took longer than {self._timeout_s:g} s: try again later") from None
+            why = f"{_shown(place)} took longer than {limit_s:g} s: try again later"
         except httpx2.ConnectError:
             raise OutboundError(f"no connection to {_shown(place)}: it is not there, or refuses") from None
         except httpx2.HTTPError as error:
-            raise OutboundError(f"{_shown(place)} did not answer in HTTP: {plain(said_by(error), 200)}") from None
-        raise OutboundError(f"{_shown(_parsed(url))} was redirected more than {redirects} times: try another address")
+            why = f"{_shown(place)} did not answer in HTTP: {plain(said_by(error), 200)}"
+        raise LostAnswerError(why) if progress.is_sent else OutboundError(why)
+
+    async def _followed(
+        self,
+        request: OutsideRequest,
+        place: httpx2.URL,
+        wants: Callable[[str], bool],
+        progress: _Progress,
+        limit_s: float,
+    ) -> OutsideAnswer:
+        """Return the answer to a request, after its redirects."""
+        headers = {**_HEADERS, **request.headers, **request.own_headers}
+        for _ in range(request.redirects + 1):
+            sent = httpx2.Request(request.method, place, headers=headers, content=request.content or None)
+            async with self._sent(sent, progress, limit_s) as response:
+                onward = response.headers.get("location") if response.status_code in _REDIRECTS else None
+                if onward is None or not request.redirects:
+                    return await _read(response, place, wants)
+                before, place = place, _joined(place, onward)
+                if _origin(before) != _origin(place):
+                    headers = {**_HEADERS, **request.headers}
+        raise OutboundError(
+            f"{_shown(_parsed(request.url))} was redirected more than {request.redirects} times: try another address"
+        )
 
     @asynccontextmanager
-    async def _sent(self, request: httpx2.Request) -> AsyncIterator[httpx2.Response]:
-        response = await self._send(request)
+    async def _sent(
+        self, request: httpx2.Request, progress: _Progress, limit_s: float
+    ) -> AsyncIterator[httpx2.Response]:
+        response = await self._send(request, progress, limit_s)
         try:
             yield response
         finally:
             await response.aclose()
 
-    async def _send(self, request: httpx2.Request) -> httpx2.Response:
+    async def _send(self, request: httpx2.Request, progress: _Progress, limit_s: float) -> httpx2.Response:
         """Send a request to the first checked address of its host that takes connections."""
         host = request.url.raw_host.decode("ascii")
         port = request.url.port if request.url.port is not None else _PORTS[request.url.scheme]
@@ -146,13 +199,13 @@ class OutsideClient:
         failure: httpx2.HTTPError | None = None
         found = [host] if self._guard is None else await self._guard.addresses(host, port)
         for address in found[:_MAX_ADDRESSES]:
-            limits = httpx2.Timeout(self._timeout_s, connect=_CONNECT_S).as_dict()
+            limits = httpx2.Timeout(limit_s, connect=_CONNECT_S).as_dict()
             pinned = httpx2.Request(
                 request.method,
                 request.url.copy_with(host=address),
                 headers=request.headers,
                 stream=request.stream,
-                extensions={"timeout": limits, "sni_hostname": host.removesuffix(".")},
+                extensions={"timeout": limits, "sni_hostname": host.removesuffix("."), "trace": progress.note},
             )
             try:
                 return await wire.handle_async_request(pinned)
@@ -180,13 +233,14 @@ async def _read(response: httpx2.Response, place: httpx2.URL, wants: Callable[[s
     body, is_cut = b"", False
     if wants(kind):
         body, is_cut = await _body(response, place)
-    return OutsideAnswer(str(place), response.status_code, kind, body, length, is_cut)
+    again = response.headers.get("retry-after", "")[:100]
+    return OutsideAnswer(str(place), response.status_code, kind, body, length, is_cut, again)
 
 
 async def _body(response: httpx2.Response, place: httpx2.URL) -> tuple[bytes, bool]:
     """Return the body, unpacked, and whether it goes on."""
     if strange := strange_encoding(response):
-        raise OutboundError(f"{_shown(place)} encodes its answer as {plain(strange, 50)}, which cannot be read")
+        raise LostAnswerError(f"{_shown(place)} encodes its answer as {plain(strange, 50)}, which cannot be read")
     encoding = response.headers.get("content-encoding", "").strip().lower()
     raw = response.aiter_raw()
     read = bytearray()
@@ -223,6 +277,10 @@ def _checked(url: httpx2.URL) -> httpx2.URL:
     if url.userinfo:
         raise OutboundError("an address with a user name or a password is not fetched: leave out what is before the @")
     return url.copy_with(fragment=None)
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int]:
+    return url.scheme, url.host, url.port or _PORTS[url.scheme]
 
 
 def _shown(url: httpx2.URL) -> str:

@@ -8,7 +8,8 @@ class PluginError(PentadError):
 
 
 class InvalidArguments(PentadError):  # noqa: N818 - it names what is wrong, as the model reads it
-    """The arguments of a call do not fit. Names the tool and the argument and says what was expected."""
+    """The arguments of a call do not fit. Names the tool and the argument and says what was expected. A tool may raise
+    it, too: the model is told its text, and it is no failure of the tool."""
 
 
 class UnusableResult(PentadError):  # noqa: N818 - it names what is wrong, as the model reads it

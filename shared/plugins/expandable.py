@@ -9,7 +9,7 @@ from contextlib import suppress
 from types import FunctionType
 from typing import Any, ClassVar, TypeVar, overload
 
-from pentad.contracts.tools import TIMEOUT_S, Approval, Effect
+from pentad.contracts.tools import DEFAULT_BREAKER, TIMEOUT_S, Approval, Effect
 from pentad.shared.plugins.definition import ToolDefinition, ToolObject
 from pentad.shared.plugins.errors import PluginError, SetupFailed
 from pentad.shared.plugins.registry import EffectName, define, register
@@ -90,6 +90,9 @@ def action(
     env: Sequence[str] = (),
     parameters: Mapping[str, Any] | None = None,
     approval: Approval = "never",
+    concurrency: int | None = None,
+    rate: str | None = None,
+    breaker: str | None = DEFAULT_BREAKER,
 ) -> Callable[[F], F]: ...
 
 
@@ -102,6 +105,9 @@ def action(
     env: Sequence[str] = (),
     parameters: Mapping[str, Any] | None = None,
     approval: Approval = "never",
+    concurrency: int | None = None,
+    rate: str | None = None,
+    breaker: str | None = DEFAULT_BREAKER,
 ) -> Any:
     """Make a method of a ``pentad.ExpandableTool`` one of its tools.
 
@@ -109,9 +115,10 @@ def action(
     ``{class}_{name}``. Also without parentheses. Raises ``PluginError`` when the method cannot be a tool.
     """
     if name is not None and not isinstance(name, str):
-        return _marked(name, {})
+        return _marked(name, {"breaker": DEFAULT_BREAKER})
     options: dict[str, Any] = {"effect": effect, "timeout": timeout, "queue": queue, "isolated": isolated}
     options |= {"env": env, "parameters": parameters, "approval": approval} | ({} if name is None else {"name": name})
+    options |= {"concurrency": concurrency, "rate": rate, "breaker": breaker}
     return lambda function: _marked(function, options)
 
 

@@ -110,6 +110,15 @@ def arguments_of_schema(tool: str, parameters: Any, accepted: AcceptedNames) -> 
     return SchemaArguments(tool, schema, accepted, validator)
 
 
+def arguments_alone(tool: str, parameters: Mapping[str, Any]) -> SchemaArguments:
+    """Return the arguments of a tool that is no function of Python. Names that its schema does not have are refused,
+    unless it says more about them. Raises ``PluginError``."""
+    known = parameters.get("properties")
+    names = frozenset(known) if isinstance(known, Mapping) else frozenset[str]()
+    any_name = bool(parameters.get("additionalProperties") or parameters.get("patternProperties"))
+    return arguments_of_schema(tool, parameters, AcceptedNames(names, frozenset(), any_name))
+
+
 def _plain(tool: str, parameters: Any) -> dict[str, Any]:
     """Return a copy of the schema that nobody can change, and that is nothing but JSON."""
     if not isinstance(parameters, Mapping):

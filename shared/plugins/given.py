@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from types import FunctionType
 from typing import Any
 
+from pentad.contracts.tools import DEFAULT_BREAKER
 from pentad.shared.plugins.definition import ToolDefinition
 from pentad.shared.plugins.errors import PluginError
 from pentad.shared.plugins.expandable import ExpandableTool, definitions_of, needs_arguments
@@ -38,7 +39,7 @@ def _definitions(tool: Any) -> Iterator[ToolDefinition]:
     elif (definition := definition_of(tool)) is not None:
         yield definition
     elif isinstance(tool, FunctionType):
-        yield define(tool)
+        yield define(tool, breaker=DEFAULT_BREAKER)
     else:
         raise PluginError(
             f"{tool!r} is no tool: give a function, decorated with @pentad.tool or plain, or an object of a "

@@ -7,7 +7,16 @@ from typing import Any, Literal, TypeVar, overload
 
 from pydantic import ValidationError
 
-from pentad.contracts.tools import RESERVED_NAMES, TIMEOUT_S, Approval, Effect, OnUnknown, ToolSpec
+from pentad.contracts.tools import (
+    DEFAULT_BREAKER,
+    MAX_LIMIT,
+    RESERVED_NAMES,
+    TIMEOUT_S,
+    Approval,
+    Effect,
+    OnUnknown,
+    ToolSpec,
+)
 from pentad.shared.plugins.arguments import ToolArguments
 from pentad.shared.plugins.companions import CompanionDefinition, CompanionKind, define_companion
 from pentad.shared.plugins.definition import ToolDefinition, ToolObject
@@ -28,6 +37,9 @@ _RULES = {
     "approval": "must be 'never', 'always' or 'ask_if'",
     "on_unknown": "must be 'tell' or 'ask'",
     "after": "must be a list of names of tools",
+    "concurrency": f"must be a whole number from 1 to {MAX_LIMIT}: calls at once, over all tool-workers",
+    "rate": f"must be calls within a time, like '2/s', '10/min' or '100/h', of 1 to {MAX_LIMIT} calls",
+    "breaker": f"must be failures within a time, like {DEFAULT_BREAKER!r}, of 1 to {MAX_LIMIT}; or None for no breaker",
 }
 _DEFINITION = "__pentad_tool__"
 """Attribute of a decorated function: its definition."""
@@ -52,6 +64,9 @@ def tool(
     on_unknown: OnUnknown = "tell",
     reconcile: Callable[..., Any] | None = None,
     after: Sequence[str] = (),
+    concurrency: int | None = None,
+    rate: str | None = None,
+    breaker: str | None = DEFAULT_BREAKER,
 ) -> Callable[[F], F]: ...
 
 
@@ -68,6 +83,9 @@ def tool(
     on_unknown: OnUnknown = "tell",
     reconcile: Callable[..., Any] | None = None,
     after: Sequence[str] = (),
+    concurrency: int | None = None,
+    rate: str | None = None,
+    breaker: str | None = DEFAULT_BREAKER,
 ) -> Any:
     """Makes a function a tool that models can call; the function itself stays as it is.
 
@@ -81,13 +99,16 @@ def tool(
     was lost, by its ``ToolContext.idempotency_key``: it returns ``pentad.Made(result)``, ``pentad.NOT_MADE``, or None.
     Both take arguments of the tool by their names. With ``on_unknown="ask"`` a person is asked about a call whose
     outcome is unknown, before the model is told. ``after`` names tools whose calls in the same answer come first.
+    ``concurrency`` is how many calls run at once, and ``rate`` (``"10/min"``) how many begin within a time, over all
+    tool-workers. ``breaker`` is after how many failures in a row within a time calls are refused for a while.
     Also without parentheses. Raises ``PluginError`` when the function cannot be a tool.
     """
     if name is not None and not isinstance(name, str):
-        return _decorated(name, define(name))
+        return _decorated(name, define(name, breaker=DEFAULT_BREAKER))
     options: dict[str, Any] = {"effect": effect, "timeout": timeout, "queue": queue, "isolated": isolated}
     options |= {"name": name, "env": env, "parameters": parameters, "approval": approval, "ask_if": ask_if}
     options |= {"on_unknown": on_unknown, "reconcile": reconcile, "after": after}
+    options |= {"concurrency": concurrency, "rate": rate, "breaker": breaker}
     return lambda function: _decorated(function, define(function, **options))
 
 
@@ -111,6 +132,9 @@ def define(
     on_unknown: OnUnknown = "tell",
     reconcile: Callable[..., Any] | None = None,
     after: Sequence[str] = (),
+    concurrency: int | None = None,
+    rate: str | None = None,
+    breaker: str | None = None,
     belongs_to: ToolObject | None = None,
 ) -> ToolDefinition:
     """Return the definition of a function as a tool, without registering it. Raises ``PluginError``.
@@ -121,6 +145,7 @@ def define(
     name = function.__name__ if name is None else name
     options = {"name": name, "effect": effect, "timeout": timeout, "queue": queue, "isolated": isolated}
     options |= {"approval": approval, "on_unknown": on_unknown, "after": after, "reconciles": reconcile is not None}
+    options |= {"concurrency": concurrency, "rate": rate, "breaker": breaker}
     if (ask_if is not None) != (approval == "ask_if"):
         raise PluginError(f'tool {name!r}: approval="ask_if" and ask_if=FUNCTION belong together')
     variables = _variables(name, env)

@@ -1,11 +1,11 @@
-"""Models, instructions, graphs, approval policies and MCP servers that are registered while the system runs.
+"""Entries that operators register while the system runs: models, instructions, graphs, policies, servers, endpoints.
 
 They are kept in Redis, which processes follow.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from secrets import token_hex
 from typing import Generic, TypeVar
 
@@ -14,16 +14,19 @@ from redis.exceptions import RedisError
 
 from pentad.contracts.approvals import MAX_RULE, ApprovalRule
 from pentad.contracts.graphs import GraphSpec
+from pentad.contracts.http_tools import HttpTool
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.models import ModelEntry
 from pentad.contracts.plain_json import read_json
 from pentad.contracts.tool_servers import ToolServer
 from pentad.shared.entry_file import complaints
 from pentad.shared.errors import OutageError
+from pentad.shared.event_loop import turn_after
 from pentad.shared.immutable import immutable
 from pentad.shared.instructions.usable import check_usable
 from pentad.shared.keys import (
     GRAPHS_REGISTRY,
+    HTTP_TOOLS_REGISTRY,
     INSTRUCTIONS_REGISTRY,
     MODELS_REGISTRY,
     POLICIES_REGISTRY,
@@ -38,8 +41,10 @@ log = logging.getLogger(__name__)
 
 _EVERY_S = 1.0
 _say = ThrottledLog(log)
+_COST_FACTOR = 8
+"""Bytes of plain JSON that are read in the time of one byte of an entry, which is checked as well."""
 
-T = TypeVar("T", ModelEntry, Instruction, GraphSpec, ApprovalRule, ToolServer)
+T = TypeVar("T", ModelEntry, Instruction, GraphSpec, ApprovalRule, ToolServer, HttpTool)
 
 
 @immutable
@@ -71,8 +76,12 @@ class Registrations(Generic[T]):
         flat = await store.call("HGETALL", self._key)
         fields = dict(zip(flat[::2], flat[1::2], strict=True))
         version = fields.pop(VERSION.encode(), b"")
-        read = (self._entry(name, fields[name]) for name in sorted(fields))
-        return Registered(version, tuple(entry for entry in read if entry is not None))
+        entries = list[T]()
+        for name in sorted(fields):
+            if (entry := self._entry(name, fields[name])) is not None:
+                entries.append(entry)
+            await turn_after(_COST_FACTOR * len(fields[name]))
+        return Registered(version, tuple(entries))
 
     async def newer(self, store: Store, version: bytes | None) -> Registered[T] | None:
         """Read the entries, unless they still have this ``version``, which is None before the first reading."""
@@ -82,14 +91,19 @@ class Registrations(Generic[T]):
 
     async def write(self, store: Store, read: Registered[T], name: str, entry: T | None) -> bool:
         """Put an entry in its place, or remove it. False: the registry is not as it was ``read``, and stays so."""
-        body = b"" if entry is None else entry.to_json()
-        args: list[Argument] = [VERSION, read.version, token_hex(8), name, body]
+        return await self.write_all(store, read, {name: entry})
+
+    async def write_all(self, store: Store, read: Registered[T], entries: Mapping[str, T | None]) -> bool:
+        """Put entries in their places by name, or remove them: all or none. False: as of `write`."""
+        args: list[Argument] = [VERSION, read.version, token_hex(8)]
+        for name, entry in entries.items():
+            args += (name, b"" if entry is None else entry.to_json())
         return bool(await store.run("registry_write", [self._key], args))
 
     async def renew(self, store: Store, read: Registered[T]) -> bool:
         """Change nothing, but have everybody look again who has read the registry and not written yet. False: it is not
         as it was ``read``."""
-        return bool(await store.run("registry_write", [self._key], [VERSION, read.version, token_hex(8), "", b""]))
+        return await self.write_all(store, read, {})
 
     async def keep_following(self, store: Store, use: Callable[[Sequence[T]], None]) -> None:
         """Hand over what is registered, at once and within about a second of each change. Outages change nothing."""
@@ -126,5 +140,6 @@ class Registrations(Generic[T]):
 REGISTERED_MODELS = Registrations(MODELS_REGISTRY, ModelEntry, "id", 65_536)
 REGISTERED_INSTRUCTIONS = Registrations(INSTRUCTIONS_REGISTRY, Instruction, "name", 1 << 19, check_usable)
 REGISTERED_SERVERS = Registrations(SERVERS_REGISTRY, ToolServer, "name", 1 << 17)
+REGISTERED_HTTP_TOOLS = Registrations(HTTP_TOOLS_REGISTRY, HttpTool, "name", 1 << 17)
 REGISTERED_GRAPHS = Registrations(GRAPHS_REGISTRY, GraphSpec, "name", 1 << 19, check_usable)
 REGISTERED_POLICIES = Registrations(POLICIES_REGISTRY, ApprovalRule, "name", MAX_RULE, check_patterns)

@@ -5,11 +5,10 @@ Everything here acts on the calling process and cannot be taken back.
 
 import ctypes
 import os
-import platform
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from pentad.shared.sandbox.seccomp import allowing, noticing_creations, script_rules
+from pentad.shared.sandbox.seccomp import Rule, allowing, noticing_creations
 from pentad.shared.sandbox.syscall_numbers import ARCHITECTURES, Architecture
 
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
@@ -22,13 +21,14 @@ _SET_FILTER, _NEW_LISTENER = 1, 8
 _CAPABILITY_VERSION = 0x20080522
 _SIGKILL = 9
 
+EXECUTE = 1 << 0
 WRITE_FILE, READ_FILE, READ_DIR, REMOVE_DIR, REMOVE_FILE = 1 << 1, 1 << 2, 1 << 3, 1 << 4, 1 << 5
 MAKE_DIR, MAKE_REG, REFER, TRUNCATE = 1 << 7, 1 << 8, 1 << 13, 1 << 14
 READABLE = READ_FILE | READ_DIR
 """Rights to a folder whose files may be read."""
 WRITABLE = READABLE | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | REFER | TRUNCATE
 """Rights to the script's own folder: files and folders, but no links, devices, pipes and sockets."""
-_OF_FILES = READ_FILE | WRITE_FILE | TRUNCATE
+_OF_FILES = EXECUTE | READ_FILE | WRITE_FILE | TRUNCATE
 _FIRST_RIGHTS = 13
 """Rights of the first version of Landlock; the second has one more, the third another, the fifth another."""
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -53,9 +53,9 @@ class _Program(ctypes.Structure):
 
 def architecture() -> Architecture:
     """Return the architecture of this machine. Raises ``ConfinementError`` for one whose calls are not known here."""
-    found = ARCHITECTURES.get(platform.machine())
+    found = ARCHITECTURES.get(os.uname().machine)
     if found is None:
-        raise ConfinementError(f"scripts cannot be confined on {platform.machine()}: only on x86_64 and aarch64")
+        raise ConfinementError(f"scripts cannot be confined on {os.uname().machine}: only on x86_64 and aarch64")
     return found
 
 
@@ -93,9 +93,9 @@ def watch_creations() -> int:
     return install_filter(noticing_creations(architecture()), _NEW_LISTENER)
 
 
-def allow_script_calls() -> None:
-    """Refuse this process all system calls but those that scripts may make."""
-    install_filter(allowing(script_rules(os.getpid()), architecture()), 0)
+def allow_calls(rules: Mapping[str, Rule]) -> None:
+    """Refuse this process all system calls but those that these rules allow."""
+    install_filter(allowing(rules, architecture()), 0)
 
 
 def install_filter(program: bytes, flags: int) -> int:

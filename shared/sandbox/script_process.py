@@ -21,6 +21,7 @@ from typing import Any
 
 from pentad.shared.sandbox import kernel
 from pentad.shared.sandbox.limits import ScriptLimits
+from pentad.shared.sandbox.seccomp import script_rules
 
 SCRIPT_FILE = "script.py"
 """Name of the script in tracebacks."""
@@ -67,7 +68,7 @@ def run_script(
         _confine(workspace, confinement, hand_over)
     _keep_three_descriptors(ends, limits.open_files)
     if confinement.confined:
-        kernel.allow_script_calls()
+        kernel.allow_calls(script_rules(os.getpid()))
     _write(_outcome(job["code"], job["args"], limits))
     os._exit(0)
 

@@ -1,4 +1,4 @@
-"""The system calls that a script may make, as a program for the kernel's filter. Pure.
+"""The system calls that scripts and interpreters may make, as a program for the kernel's filter. Pure.
 
 All that is not named is refused: a call that a later kernel brings, too. A script is one process with one thread, so
 neither `clone` nor `execve` is there; nor is anything that reaches other processes, sockets, other file systems, or
@@ -8,7 +8,7 @@ the times, owners and modes of files, which Landlock does not guard.
 import errno
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pentad.shared.sandbox.syscall_numbers import Architecture
 
@@ -25,8 +25,7 @@ _O_CREAT, _O_ACCMODE, _O_TRUNC, _O_TMPFILE_BIT = 0o100, 0o3, 0o1000, 0o20000000
 _OPENED = _O_ACCMODE | _O_TRUNC | _O_TMPFILE_BIT
 
 
-@dataclass(frozen=True, slots=True)
-class ArgumentIn:
+class ArgumentIn(NamedTuple):
     """A rule: the call is allowed when these bits of one of its arguments have one of these values."""
 
     argument: int
@@ -34,7 +33,11 @@ class ArgumentIn:
     mask: int = _ALL_BITS
 
 
-Rule = ArgumentIn | None
+class AbsentCall:
+    """A rule: the kernel seems not to have the call, so that its caller makes another that can be looked into."""
+
+
+Rule = ArgumentIn | AbsentCall | None
 """The condition on which a system call is allowed; None: always."""
 
 _OPENING_FLAGS = (0, 1, 2, _O_TRUNC | 1, _O_TRUNC | 2)
@@ -55,7 +58,7 @@ _UNCONDITIONAL_CALLS = (
 ).split()
 
 
-def script_rules(pid: int) -> Mapping[str, Rule]:
+def script_rules(pid: int) -> dict[str, Rule]:
     """Return which system calls the script in this process may make. ``pid``: the only process it may signal."""
     itself = ArgumentIn(0, (pid,))
     rules: dict[str, Rule] = dict.fromkeys(_UNCONDITIONAL_CALLS)
@@ -68,6 +71,23 @@ def script_rules(pid: int) -> Mapping[str, Rule]:
         "tgkill": itself,
         "prlimit64": ArgumentIn(0, (0, pid)),
     }
+
+
+_CLONE_THREAD = 0x10000
+_PR_SET_NAME = 15
+_CALLS_AT_START = ("arch_prctl", "execve", "rseq", "set_robust_list", "set_tid_address")
+"""System calls by which a program begins. What may be executed, Landlock decides."""
+
+
+def interpreter_rules(pid: int) -> dict[str, Rule]:
+    """Return which system calls the interpreter of programs may make that this process is about to become.
+
+    It has threads, and no other process. `clone3` has its flags in memory, which no filter sees.
+    """
+    starting: dict[str, Rule] = dict.fromkeys(_CALLS_AT_START)
+    threads = ArgumentIn(0, (_CLONE_THREAD,), _CLONE_THREAD)
+    named = ArgumentIn(0, (_PR_SET_NAME,))
+    return script_rules(pid) | starting | {"clone": threads, "clone3": AbsentCall(), "prctl": named}
 
 
 def allowing(rules: Mapping[str, Rule], architecture: Architecture) -> bytes:
@@ -111,6 +131,8 @@ def _for(number: int, body: Iterable[bytes]) -> list[bytes]:
 def _decided(rule: Rule) -> list[bytes]:
     if rule is None:
         return [_step(_RETURN, _ALLOW)]
+    if isinstance(rule, AbsentCall):
+        return [_step(_RETURN, _ERRNO | errno.ENOSYS)]
     values = len(rule.values)
     tests = [_step(_JUMP_EQUAL, value, values - at, 0) for at, value in enumerate(rule.values)]
     load = [_step(_LOAD, _AT_ARGUMENTS + 8 * rule.argument), _step(_AND, rule.mask)]

@@ -5,11 +5,10 @@ are installed. arm64 has no call that another does better: no `open`, as there i
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Architecture:
+class Architecture(NamedTuple):
     """A processor architecture as the kernel's filters see it."""
 
     audit: int
@@ -23,18 +22,22 @@ class Architecture:
 _X86_64 = {
     "access": 21,
     "alarm": 37,
+    "arch_prctl": 158,
     "brk": 12,
     "capset": 126,
     "chdir": 80,
     "clock_getres": 229,
     "clock_gettime": 228,
     "clock_nanosleep": 230,
+    "clone": 56,
+    "clone3": 435,
     "close": 3,
     "close_range": 436,
     "copy_file_range": 326,
     "dup": 32,
     "dup2": 33,
     "dup3": 292,
+    "execve": 59,
     "exit": 60,
     "exit_group": 231,
     "faccessat": 269,
@@ -78,6 +81,7 @@ _X86_64 = {
     "openat": 257,
     "poll": 7,
     "ppoll": 271,
+    "prctl": 157,
     "pread64": 17,
     "prlimit64": 302,
     "pselect6": 270,
@@ -91,6 +95,7 @@ _X86_64 = {
     "renameat2": 316,
     "restart_syscall": 219,
     "rmdir": 84,
+    "rseq": 334,
     "rt_sigaction": 13,
     "rt_sigprocmask": 14,
     "rt_sigreturn": 15,
@@ -99,6 +104,8 @@ _X86_64 = {
     "seccomp": 317,
     "select": 23,
     "sendfile": 40,
+    "set_robust_list": 273,
+    "set_tid_address": 218,
     "setitimer": 38,
     "sigaltstack": 131,
     "stat": 4,
@@ -120,11 +127,14 @@ _ARM64 = {
     "clock_getres": 114,
     "clock_gettime": 113,
     "clock_nanosleep": 115,
+    "clone": 220,
+    "clone3": 435,
     "close": 57,
     "close_range": 436,
     "copy_file_range": 285,
     "dup": 23,
     "dup3": 24,
+    "execve": 221,
     "exit": 93,
     "exit_group": 94,
     "faccessat": 48,
@@ -164,6 +174,7 @@ _ARM64 = {
     "newfstatat": 79,
     "openat": 56,
     "ppoll": 73,
+    "prctl": 167,
     "pread64": 67,
     "prlimit64": 261,
     "pselect6": 72,
@@ -174,6 +185,7 @@ _ARM64 = {
     "renameat": 38,
     "renameat2": 276,
     "restart_syscall": 128,
+    "rseq": 293,
     "rt_sigaction": 134,
     "rt_sigprocmask": 135,
     "rt_sigreturn": 139,
@@ -181,6 +193,8 @@ _ARM64 = {
     "sched_yield": 124,
     "seccomp": 277,
     "sendfile": 71,
+    "set_robust_list": 99,
+    "set_tid_address": 96,
     "setitimer": 103,
     "sigaltstack": 132,
     "statx": 291,

@@ -56,13 +56,14 @@ _CLIENT_IDS = ("client_id", "clientId", "CLIENT_ID")
 _CLIENT_SECRETS = ("client_secret", "clientSecret", "CLIENT_SECRET")
 _SCOPES = ("scope", "scopes", "SCOPES")
 _BEARER, _HEADER_VARIABLES = "bearer_token_env_var", "env_http_headers"
+_LIMITS = ("concurrency", "rate")
 _REFUSED = {
     "envFile": "variables are not read from another file: name each in env as ${NAME}",
     "env_file": "variables are not read from another file: name each in env as ${NAME}",
 }
 _KNOWN = frozenset(
     {*_COMMANDS, *_URLS, *_ENVIRONMENTS, *_HEADERS, *_TYPES, *_OFF, *_ONLY, *_WITHOUT, *_SECONDS, *_MILLISECONDS}
-    | {*_REFUSED, "oauth", "auth", "args", "cwd", "name", "list_as", _BEARER, _HEADER_VARIABLES}
+    | {*_REFUSED, *_LIMITS, "oauth", "auth", "args", "cwd", "name", "list_as", _BEARER, _HEADER_VARIABLES}
 )
 _MILLISECONDS_FROM = MAX_SERVER_TIMEOUT_S
 """A larger ``timeout`` is one in milliseconds: half of the programs count so, and none waits for more than an hour."""
@@ -187,6 +188,7 @@ class _EntryReader:
             "without": _first(entry, _WITHOUT) or (),
             "list_as": entry.get("list_as"),
         }
+        made |= {name: entry[name] for name in _LIMITS if entry.get(name) is not None}
         if transport == "stdio":
             made |= {"command": command, "args": args, "env": self._texts(entry, _ENVIRONMENTS)}
             if cwd := entry.get("cwd"):

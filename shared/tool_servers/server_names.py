@@ -8,9 +8,10 @@ import re
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 
+from pentad.contracts.tools import SERVER_SEPARATOR
+
 MAX_TOOL_NAME = 64
 """Characters that the name of a tool may have: as many as model servers take."""
-SEPARATOR = "__"
 _MAX_PREFIX = 32
 """Characters of a tool's name that are its server's."""
 _DIGEST = 8
@@ -30,11 +31,11 @@ def server_prefix(server: str) -> str:
 def tool_name(server: str, tool: str) -> str:
     """Return the name under which a server's tool is offered; one that had to be changed ends with a digest."""
     prefix = server_prefix(server)
-    plain = f"{prefix}{SEPARATOR}{tool}"
+    plain = f"{prefix}{SERVER_SEPARATOR}{tool}"
     if tool and len(plain) <= MAX_TOOL_NAME and _NOT_IN_NAMES.search(tool) is None:
         return plain
-    room = MAX_TOOL_NAME - len(prefix) - len(SEPARATOR) - _DIGEST - 1
-    return f"{prefix}{SEPARATOR}{_NOT_IN_NAMES.sub('_', tool[:room])}-{_digest(tool)}"
+    room = MAX_TOOL_NAME - len(prefix) - len(SERVER_SEPARATOR) - _DIGEST - 1
+    return f"{prefix}{SERVER_SEPARATOR}{_NOT_IN_NAMES.sub('_', tool[:room])}-{_digest(tool)}"
 
 
 def same_prefixes(servers: Iterable[str]) -> Mapping[str, str]:

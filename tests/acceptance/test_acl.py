@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from redis.exceptions import RedisError
 
+import pentad
 from pentad.contracts.quotes import quotes_in
 from pentad.contracts.streams import SERVICES
 from pentad.shared.store.trouble import kind_of
@@ -40,6 +41,8 @@ REFUSED = (
     ("DEL", "pentad:instructions"),
     ("HSET", "pentad:graphs", "executor", "{}"),
     ("DEL", "pentad:graphs"),
+    ("HSET", "pentad:http-tools", "evil", "{}"),
+    ("HSET", "pentad:plugin-reload", "word", "evil"),
     ("EVAL", "return redis.call('HSET', KEYS[1], 'a', 'b')", "1", "pentad:models"),
     ("EVAL", "return redis.call('HSET', 'pentad:models', 'a', 'b')", "0"),
     ("XADD", "pentad:inbound", "*", "data", "{}"),
@@ -66,12 +69,14 @@ async def test_each_service_works_as_a_user_of_its_own_and_the_tool_workers_has_
         urls: dict[str, str] = {name: server.url.replace("//", f"//{name}:pw@") for name in SERVICES}
         counts = {"gateway": 1, **FIVE}
         settings = {"PENTAD_GRACE_S": "1", "PENTAD_PLUGINS": "tests.support.plugins.counted_tools"}
+        settings["PENTAD_ADMIN_KEY"] = "boss"
         team = Crew(server.url, tmp_path / "run", counts, settings, urls=urls)
         async with team, Bus(server.url) as bus:
             [gateway] = team.named("gateway")
             async with Line(gateway.url, "s1") as line:
                 await _use_tools(line)
                 await wait_until("a hook that is run, and fails its step", lambda: _hook_fails(line))
+            await _change_tools(gateway.url)
             await wait_until("the archived tasks", lambda: _tasks_gone(bus))
             assert all(log.read_text().count("NOPERM") == 0 for log in team.directory.glob("*.log"))
             refused = {(entry["username"], entry["object"]) for entry in await bus.redis.acl_log()}
@@ -97,6 +102,20 @@ async def _use_tools(line: Line) -> None:
     for name in ("memory_expand", "memory_forget"):
         [result] = await _called(line, name, {"anchor": anchors[0]})
         assert "error" not in result, (name, result)
+
+
+async def _change_tools(address: str) -> None:
+    """Register an endpoint, have the plug-ins imported anew, and remove the endpoint."""
+    async with pentad.connect(address, admin_key="boss") as agent:
+        await agent.management.register_tool(name="endpoint", url="http://127.0.0.1:9/")
+
+        async def is_there() -> bool:
+            return any(each["name"] == "endpoint" and each["alive"] for each in await agent.inspection.tools())
+
+        await wait_until("a worker has the endpoint", is_there)
+        told = await agent.management.reload_plugins()
+        assert [each["state"] for each in told["workers"]] == ["done"]
+        await agent.management.delete_tool("endpoint")
 
 
 async def _hook_fails(line: Line) -> bool:

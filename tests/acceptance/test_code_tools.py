@@ -14,7 +14,7 @@ from tests.support.processes.stage import Stage, new_session, stage
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not landlock_here(), reason="this kernel has no Landlock")
-NAMES = {"run_python", "script_save", "script_list", "script_read", "script_run"}
+NAMES = {"run_program", "run_python", "script_save", "script_list", "script_read", "script_run"}
 
 
 async def _offered(agent: pentad.Agent) -> set[str]:
@@ -33,6 +33,8 @@ async def test_scripts_run_confined_and_are_kept_for_their_user_and_the_tenant(t
         assert json.loads(await execute("run_python", {"code": "result = 6 * args['by']", "args": {"by": 7}})) == {
             "result": 42
         }
+        called = {"code": 'calculator(expression="6*7") + len(echo(text="four"))'}
+        assert json.loads(await execute("run_program", called)) == {"result": 46}
         with pytest.raises(pentad.ToolFailed, match=r"PermissionError|FileNotFoundError"):
             await execute("run_python", {"code": f"open({str(tmp_path / 'admin.key')!r}).read()"})
         with pytest.raises(pentad.ToolFailed, match="PermissionError"):

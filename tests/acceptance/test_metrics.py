@@ -26,7 +26,7 @@ from pentad.contracts.streams import (
 from pentad.contracts.tool_servers import ToolServer
 from pentad.shared import metrics
 from pentad.shared.instructions.builtin import MEMORY_ARCHIVER, MEMORY_RETRIEVER
-from pentad.shared.keys import MEMORY_COUNTS, TaskKeys
+from pentad.shared.keys import MEMORY_COUNTS, TOOLS_REGISTRY, TaskKeys
 from pentad.shared.memory.memory_counts import VECTORS
 from pentad.shared.metrics import METRICS, Metric
 from tests.support.clients.line import Line
@@ -198,6 +198,7 @@ async def test_every_metric_moves_by_what_happened(tmp_path: Path) -> None:
         await hooks(running)
         await servers(running)
         await denies(running)
+        limited = await limits(running)
         await retrieves(running)
         await corrects(running)
         await erases(running)
@@ -206,7 +207,7 @@ async def test_every_metric_moves_by_what_happened(tmp_path: Path) -> None:
         await running.until("connections made again", lambda page: page.of(metrics.reconnects, store="redis") > 0)
         page = await running.page()
     for metric in METRICS:
-        assert page.of(metric) or shown.of(metric), f"{metric.name} has not moved"
+        assert page.of(metric) or shown.of(metric) or limited.of(metric), f"{metric.name} has not moved"
     for name, labels, value in page.samples:
         assert math.isfinite(value) or labels.get("le") == "+Inf", (name, labels, value)
 
@@ -337,6 +338,33 @@ async def denies(running: System) -> None:
     assert (await running.turn("denied", plan([("echo", {"text": "denied"})])))["status"] == "completed"
     page = await running.page()
     assert page.of(metrics.approvals, outcome="denied") == page.of(metrics.approvals) == 1
+
+
+async def limits(running: System) -> Page:
+    """Calls wait for their turn, for a worker of their queue, and are refused. Return a page of while they wait."""
+    await running.turn("fails", plan([("keeps_failing", {})]))
+    await running.until("the breaker", lambda page: page.of(metrics.tool_calls, tool="keeps_failing") == 1)
+    await running.turn("refused", plan([("keeps_failing", {})]))
+    go = running.folder / "turns"
+    await running.bus.send(plan([("takes_turns", {"path": str(go)})] * 3), "turns")
+    spec = {"name": "nowhere", "queue": "nowhere"}
+    at = (await running.bus.redis.time())[0] * 1000
+    await running.bus.redis.hset(TOOLS_REGISTRY, "nowhere", json.dumps({"spec": spec, "beat": at}))
+    await running.bus.add(TOOL_CALLS.key(0, queue="nowhere"), "nobody reads this")
+
+    def waits(page: Page) -> bool:
+        backlog = page.of(metrics.queue_backlog, queue="nowhere") == page.of(metrics.queue_backlog) == 1
+        return backlog and page.of(metrics.tool_waiting, tool="takes_turns") == 2
+
+    await running.until("calls to wait", waits)
+    page = await running.page()
+    assert page.kinds(metrics.tool_refusals, "tool") == {"keeps_failing": 1}
+    go.touch()
+    await running.bus.until("turns", "task_end")
+    await running.until("no call to wait", lambda page: not page.of(metrics.tool_waiting))
+    await running.bus.redis.hdel(TOOLS_REGISTRY, "nowhere")
+    await running.bus.redis.delete(TOOL_CALLS.key(0, queue="nowhere"))
+    return page
 
 
 async def corrects(running: System) -> None:

@@ -30,7 +30,7 @@ def test_tools_of_development_stay_out_of_the_image() -> None:
 def test_every_dependency_of_the_project_is_in_the_image() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    declared = project["dependencies"] + extras["server"] + extras["anthropic"] + extras["stores"]
+    declared = project["dependencies"] + extras["server"] + extras["anthropic"] + extras["code"] + extras["stores"]
     names = {Requirement(line).name for line in declared}
     assert len(names) == len(declared) > 10
     assert names <= _pins("requirements-runtime.lock").keys()

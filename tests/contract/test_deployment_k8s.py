@@ -10,8 +10,18 @@ import pytest
 
 from pentad.contracts.streams import SERVICES
 from pentad.shared.sandbox.limits import SCRIPTS_AT_ONCE, ScriptLimits
+from pentad.shared.settings import Settings
 from tests.support.documents.manifest_checks import CHECKS, is_pinned, quantity
-from tests.support.documents.manifests import KUSTOMIZATION_FIELDS, ROOT, Document, of_kind, pod_spec, read_base, title
+from tests.support.documents.manifests import (
+    KUSTOMIZATION_FIELDS,
+    ROOT,
+    Document,
+    of_kind,
+    pod_spec,
+    read_base,
+    read_documents,
+    title,
+)
 
 KUBERNETES = "1.34"
 KUSTOMIZATION, DOCUMENTS = read_base()
@@ -70,6 +80,26 @@ def test_the_image_is_named_once_for_overlays_and_is_this_version() -> None:
 
 def test_no_secret_is_in_the_repository() -> None:
     assert not of_kind(DOCUMENTS, "Secret")
+
+
+def test_the_example_of_a_pool_is_a_tool_worker_of_one_queue_and_differs_in_nothing_that_confines_it() -> None:
+    (pool,) = read_documents((ROOT / "k8s" / "pools" / "tool-worker-gpu.yaml").read_text())
+    kubernetes_validate.validate(pool, KUBERNETES, strict=True)
+    base = _find(DOCUMENTS, "Deployment", "tool-worker")
+    own, [container] = pod_spec(base), pod_spec(pool)["containers"]
+    [other] = own["containers"]
+    assert {name: value for name, value in pod_spec(pool).items() if name != "containers"} == {
+        name: value for name, value in own.items() if name != "containers"
+    }
+    varies = {"env", "resources"}
+    assert {name: container[name] for name in container.keys() - varies} == {
+        name: other[name] for name in other.keys() - varies
+    }
+    variables = {each["name"]: each.get("value") for each in container["env"]}
+    assert variables.keys() - {each["name"] for each in other["env"]} == {"PENTAD_QUEUES", "PENTAD_TOOL_CONCURRENCY"}
+    assert Settings(pentad_queues=variables["PENTAD_QUEUES"]).pentad_queues == ("gpu",)
+    chosen = pool["spec"]["selector"]["matchLabels"]
+    assert chosen == pool["spec"]["template"]["metadata"]["labels"] != base["spec"]["selector"]["matchLabels"]
 
 
 def test_what_killed_tools_leave_behind_is_reaped() -> None:

@@ -21,10 +21,12 @@ import pentad
 from pentad.contracts.commands import MAX_CONTENT
 from pentad.contracts.dead_letters import named_in
 from pentad.contracts.graphs import MAX_GRAPH
+from pentad.contracts.http_tools import HttpTool
 from pentad.contracts.ids import decoded_id, milliseconds
 from pentad.contracts.instructions import placeholders_in, state_paths_in
 from pentad.contracts.plain_json import MOST_VALUES, read_json, values_in
 from pentad.contracts.quotes import quotes_in
+from pentad.contracts.tool_servers import secrets_in
 from pentad.services.gateway.domain.additions import read_edge, read_node
 from pentad.services.gateway.domain.approval import read_decision
 from pentad.services.gateway.domain.completion import read_completion
@@ -40,6 +42,7 @@ from pentad.services.gateway.edge.pages import parse_page
 from pentad.services.gateway.edge.tokens import TokenReader
 from pentad.services.gateway.memory.reindexing import read_reindexing
 from pentad.services.gateway.operator.dead_letters import parse_name
+from pentad.services.gateway.protocols.agui.run_input import read_interrupt, read_run_input
 from pentad.services.gateway.tasks.file_answers import tags_in
 from pentad.services.gateway.tasks.step_list import parse_steps_cursor
 from pentad.services.router.domain.control_words import control_of
@@ -70,6 +73,7 @@ from pentad.shared.models.stated_delay import stated_delay
 from pentad.shared.models.think_tags import ThinkTags
 from pentad.shared.models.too_long import asked_in, limit_in, room_left, says_too_long
 from pentad.shared.plugins.docstrings import parse_docstring
+from pentad.shared.plugins.explicit_schema import arguments_alone
 from pentad.shared.recall.cues import asks, asks_when, ends_asking, names_time
 from pentad.shared.recall.proper_names import names_of
 from pentad.shared.recall.questions import read_question
@@ -123,6 +127,17 @@ def _text_answer(text: str) -> None:
         read_answer(text)
 
 
+def _endpoint(text: str) -> None:
+    """All that is read of an endpoint that an operator registers."""
+    secrets_in(text[:32_768])
+    schema = {"type": "object", "properties": {"a": {"description": text, "enum": [text]}}}
+    fields = {"name": "t", "url": f"https://h/{text}"[:2_000], "headers": {"X": text[:32_768]}, "parameters": schema}
+    for field in ("url", "headers", "parameters", "description"):
+        given = {"name": "t", "url": "https://h/", "description": text} | {field: fields.get(field, text)}
+        with suppress(ValueError):
+            arguments_alone("t", HttpTool.model_validate(given).parameters)
+
+
 def _with_files(text: str) -> bytes:
     """A message in chat form whose content and whose files are this text."""
     return to_json({"role": "user", "content": text, "files": [text[:1024]] * 16})
@@ -132,6 +147,7 @@ READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
     "a token in an address": (lambda text: _TOKENS.read(f"pt1.{text}".encode("utf-8", "replace"), 0), HEAD_LIMIT),
     "a body": (lambda text: read_object(text.encode()), BODY_LIMIT),
     "JSON": (read_json, BODY_LIMIT),
+    "an endpoint of HTTP": (_endpoint, BODY_LIMIT),
     "places of a graph's state": (lambda text: (state_paths_in(text), placeholders_in(text)), MAX_GRAPH),
     "an inbound entry": (lambda text: read_entry("1-1", {b"data": text.encode()}, 4), BODY_LIMIT),
     "the entry of a call": (lambda text: named_call(text.encode()), ANSWER),
@@ -166,7 +182,9 @@ READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
     "the values of a text": (lambda text: values_in(text, 0), BODY_LIMIT),
     "the tokens of a memory": (tokens_in, MAX_SEGMENT_CHARS),
     "words of an address": (
-        lambda text: _each((parse_page, parse_name, parse_cursor, parse_steps_cursor, anchor_of, decoded_id), text),
+        lambda text: _each(
+            (parse_page, parse_name, parse_cursor, parse_steps_cursor, anchor_of, decoded_id, read_interrupt), text
+        ),
         HEAD,
     ),
     "times and actors": (lambda text: _each((milliseconds, actor_parts), text), HEAD),
@@ -206,11 +224,13 @@ ASKED: tuple[Callable[[Mapping[str, Any]], object], ...] = (
     lambda body: read_call(body, "echo"),
     read_completion,
     read_decision,
+    read_run_input,
 )
 _NAMES = (
     *("content", "input", "text", "user_id", "at", "anchor", "anchors", "window", "metadata", "budget", "deadline"),
     *("args", "call_id", "messages", "tools", "timeout", "wait", "temperature"),
     *("kind", "source", "target", "type", "message_id", "to", "task_id", "cursor", "true_from", "weight", "sessions"),
+    *("threadId", "runId", "resume", "forwardedProps"),
     *("session_id", "may", "ttl_s", "approved", "reason", "args_digest"),
 )
 ELSEWHERE = {

@@ -4,6 +4,7 @@ import argparse
 import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from pentad.cli.doctor.findings import (
@@ -12,6 +13,7 @@ from pentad.cli.doctor.findings import (
     listing,
     of_readiness,
     of_redis,
+    plugin_findings,
     server_findings,
     shown,
     split,
@@ -84,6 +86,8 @@ class Doctor:
         yield embedding_finding(self._in_use, self._settings)
         yield records_finding(self._settings)
         yield await sandbox_finding(self._settings)
+        if self._settings.pentad_code == "on":
+            yield programs_finding()
 
     async def _gateway(self) -> AsyncIterator[Finding]:
         try:
@@ -100,6 +104,8 @@ class Doctor:
             for finding in tools_findings(await _listed(rest, "/v1/tools")):
                 yield finding
             for finding in server_findings(await _listed(rest, "/v1/tools/servers")):
+                yield finding
+            for finding in plugin_findings(await _plugins(rest)):
                 yield finding
             self._health = _health_of(await _listed(rest, "/v1/models"))
             for finding in await remembered_findings(rest):
@@ -141,6 +147,15 @@ async def _listed(rest: Rest, path: str) -> list[dict[str, Any]] | None:
         return [item async for item in rest.pages(path, None)]
     except NotFound:
         return None
+
+
+async def _plugins(rest: Rest) -> dict[str, Any] | None:
+    """The plug-ins of the tool-workers; None where the gateway does not tell. Raises ``ClientError``."""
+    try:
+        told: dict[str, Any] = await rest.call("GET", "/v1/plugins")
+    except NotFound:
+        return None
+    return told
 
 
 def _health_of(models: Sequence[dict[str, Any]] | None) -> Sequence["ModelHealth"]:
@@ -217,6 +232,16 @@ async def sandbox_finding(settings: Settings) -> Finding:
     finally:
         await sandbox.aclose()
     return Finding("sandbox", "ok", f"a script ran on this machine, confined by {confining.words}")
+
+
+def programs_finding() -> Finding:
+    """Whether programs of models that call tools can be run on this machine."""
+    try:
+        found = version("pydantic-monty")
+    except PackageNotFoundError:
+        why = "run_program is not offered by tool-workers like this one: the package pydantic-monty is not installed"
+        return Finding("programs", "warn", why, "pip install 'pentad[code]' where the tool-workers run")
+    return Finding("programs", "ok", f"run_program has its interpreter, pydantic-monty {found}")
 
 
 def _json(answer: Any) -> Any:

@@ -196,7 +196,8 @@ def _unserved(stream: WorkStream) -> Finding:
 def _calls(queue: ToolQueue) -> Iterator[Finding]:
     """Yield the calls of a queue that wait for a tool-worker: first those of workers that have fallen silent."""
     start = (
-        "start one that has these tools: `pentad serve tool-worker` with this REDIS_URL (or `pentad up` for all six)"
+        "start one that has these tools and whose PENTAD_QUEUES, where it is set, names this queue: `pentad serve "
+        "tool-worker` with this REDIS_URL (or `pentad up` for all six)"
     )
     if queue.silent:
         workers = ", ".join(sorted({call.worker for call in queue.silent})[:_SHOWN_CALLS])
@@ -267,10 +268,13 @@ def tools_findings(tools: Sequence[Mapping[str, Any]] | None) -> Iterator[Findin
         for variable in tool["missing_env"]:
             do = "set it where the tool-worker runs, and start that again; under `pentad up` also in .env"
             yield Finding("tools", "warn", f"{tool['name']} reads the variable {variable}, which is not set", do)
-    if not tools:
+    for tool in [tool for tool in tools if (tool.get("endpoint") or {}).get("problem")][:_NAMED]:
+        do = f"register it under another name: `pentad tool remove {tool['name']}` removes this one"
+        yield Finding("tools", "warn", f"the registered {tool['name']} is not there: {tool['endpoint']['problem']}", do)
+    if not any(tool.get("seen_at", "") is not None for tool in tools):
         yield Finding("tools", "fail", "no tool-worker has told what it has: calls of tools fail", start)
     elif len(silent) == len(tools):
-        last = max(str(tool.get("seen_at")) for tool in silent)
+        last = max(str(tool.get("seen_at") or "") for tool in silent)
         yield Finding("tools", "fail", f"no tool-worker is there since {last}: calls of tools wait", start)
     elif silent:
         names = ", ".join(str(tool["name"]) for tool in silent[:_NAMED])
@@ -293,6 +297,16 @@ def server_findings(servers: Sequence[Mapping[str, Any]] | None) -> Iterator[Fin
             yield Finding(
                 "mcp", level, f"{name} is {words}: {server['error'] or 'it has not answered yet'}", _OF_SERVER
             )
+
+
+def plugin_findings(told: Mapping[str, Any] | None) -> Iterator[Finding]:
+    """Whether all tool-workers have taken up the last new code, as ``GET /v1/plugins`` says; None: it does not."""
+    for worker in told["workers"] if told is not None else ():
+        if worker["state"] == "failed":
+            why = worker["error"] or "`pentad plugins` with the admin key says why"
+            do = "mend the plug-in, then `pentad plugins reload`"
+            detail = f"{worker['worker']} runs older code, because the new does not import: {why}"
+            yield Finding("plugins", "warn", detail, do)
 
 
 def listing(seen: Diagnosis) -> list[dict[str, Any]]:

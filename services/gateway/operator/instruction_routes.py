@@ -26,7 +26,7 @@ from pentad.services.gateway.edge.schemas import (
     ref,
 )
 from pentad.services.gateway.operator.runnables import RunnableRegistry
-from pentad.services.gateway.tasks.event_stream import EventStream
+from pentad.services.gateway.tasks.event_stream import EventStream, SessionBlocks
 from pentad.services.gateway.tasks.message_routes import message_of, receipt
 from pentad.services.gateway.tasks.turn_follower import TurnFollower
 from pentad.shared.presence.instruction_book import InstructionBook
@@ -153,7 +153,7 @@ class RunRoutes:
         try:
             if "text/event-stream" in request.headers.get("accept", ""):
                 stream = await self._turns.begin(message, keys, TurnFilter(message.message_id or ""))
-                return EventStream(self._closing, keys, stream)
+                return EventStream(self._closing, SessionBlocks(keys, stream))
             turn = await self._turns.wait(message, keys, WAIT_S if wait_s is None else wait_s)
         except ProblemError as problem:
             problem.message_id = message.message_id

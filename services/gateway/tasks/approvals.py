@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from pentad.contracts.approvals import ApprovalDecision, digest_of_args
+from pentad.contracts.approvals import ApprovalDecision, PendingApproval, digest_of_args
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ApprovalEvent
 from pentad.contracts.ids import rfc3339
@@ -26,6 +26,7 @@ from pentad.shared import metrics
 from pentad.shared.actors.actors import count_wake_ups
 from pentad.shared.actors.approvals import (
     KeptRequest,
+    call_of_request,
     kept_decision,
     kept_request,
     parts_of_index_entry,
@@ -127,6 +128,20 @@ class Approvals:
             if pieces == _MOST_PIECES:
                 return Page(items, piece[-1].cursor())
         return Page(items, None)
+
+    async def of_task(self, tenant: str, task: str) -> list[PendingApproval]:
+        """Return the calls of a task that wait for a decision; none for a task that the tenant does not have."""
+        keys = self._queries.task_keys(tenant, task)
+        if keys is None:
+            return []
+        kept: list[bytes] = await self._store.call("HKEYS", keys.big)
+        calls = [call for name in kept if (call := call_of_request(name.decode(errors="replace"))) is not None]
+        index, found = approvals(keys.shard, tenant), list[PendingApproval]()
+        for call in calls:
+            waits = await self._store.call("ZSCORE", index, waits_in_index(task, call)) is not None
+            if waits and (request := await self._request(keys, call)) is not None:
+                found.append(request.shown())
+        return found
 
     async def _waiting(self, tenant: str, entry: str) -> KeptRequest | None:
         """Return a call of the index; None for one that waits no more, whose task is gone, or that cannot be read."""

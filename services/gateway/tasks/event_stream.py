@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Protocol
 
 from pentad.contracts.errors import ErrorCode
 from pentad.services.gateway.edge.client_events import error_event
@@ -14,6 +14,8 @@ from pentad.shared.keys import SessionKeys
 
 HEARTBEAT_S = 15.0
 """Seconds after which a silent stream sends a comment, so that proxies keep the connection."""
+ALIVE = b": alive\n\n"
+"""That comment."""
 STREAM_HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -22,22 +24,30 @@ STREAM_HEADERS = [
 """Headers of a response of server-sent events."""
 
 
-class EventStream:
-    """The response: an ASGI app that lasts until the client leaves, reads too slowly, or the gateway stops.
+class EventSource(Protocol):
+    """The source of a response of server-sent events."""
 
-    A stream of one turn ends with the turn, one that a token has opened with the token.
+    def blocks(self) -> AsyncIterator[bytes]:
+        """Return what is sent, piece by piece, until the stream is over."""
+
+    def close(self) -> None:
+        """Let go of what the source reads from. Safe to call twice."""
+
+
+class EventStream:
+    """The response: an ASGI app that lasts until the source ends, the client leaves, or the gateway stops.
+
+    One that a token has opened ends with the token.
     """
 
-    def __init__(
-        self, closing: asyncio.Event, keys: SessionKeys, stream: TurnStream, left_s: float | None = None
-    ) -> None:
-        """``closing`` is set when the gateway stops. The response closes ``stream``. ``left_s``: seconds that it may
+    def __init__(self, closing: asyncio.Event, source: EventSource, left_s: float | None = None) -> None:
+        """``closing`` is set when the gateway stops. The response closes ``source``. ``left_s``: seconds that it may
         last; None: any time."""
-        self._closing, self._keys, self._stream, self._left_s = closing, keys, stream, left_s
+        self._closing, self._source, self._left_s = closing, source, left_s
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["method"] == "HEAD":
-            self._stream.close()
+            self._source.close()
             await send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
             await send({"type": "http.response.body", "body": b""})
             return
@@ -49,7 +59,7 @@ class EventStream:
         try:
             await asyncio.wait(tasks, timeout=self._left_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._stream.close()
+            self._source.close()
             await cancel_all(tasks)
         for task in tasks:
             if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, OSError):
@@ -58,17 +68,29 @@ class EventStream:
 
     async def _write(self, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
-        async for block in self._blocks():
+        async for block in self._source.blocks():
             await send({"type": "http.response.body", "body": block, "more_body": True})
 
-    async def _blocks(self) -> AsyncIterator[bytes]:
+
+class SessionBlocks:
+    """The events of a session, or of one turn, as they are. Ends with the turn, or when the client reads too slowly."""
+
+    def __init__(self, keys: SessionKeys, stream: TurnStream) -> None:
+        self._keys, self._stream = keys, stream
+
+    def close(self) -> None:
+        """Close the subscription."""
+        self._stream.close()
+
+    async def blocks(self) -> AsyncIterator[bytes]:
+        """Return the events, each with its cursor."""
         yield b": hello\n\n"
         while not self._stream.over:
             try:
                 async with asyncio.timeout(HEARTBEAT_S):
                     read = await self._stream.read()
             except TimeoutError:
-                yield b": alive\n\n"
+                yield ALIVE
             except SlowReaderError:
                 return
             else:

@@ -101,6 +101,13 @@ class MessageIntake:
             raise ProblemError(409, another_message(accepted, sent), ErrorCode.BAD_MESSAGE)
         return accepted is not None
 
+    async def was_accepted(self, keys: SessionKeys, message_id: str) -> bool:
+        """Return whether a message of this id was accepted, as long as that is known."""
+        try:
+            return await persist(lambda: self._inbox.accepted_text(keys, message_id)) is not None
+        except OutageError:
+            raise busy("Redis is unavailable", _BUSY_S, outage=True) from None
+
     async def _full(self, keys: SessionKeys) -> str | None:
         """Return words for whose messages fill the limit, '' for those of all tenants; None while there is room."""
         backlog, share = self._inbox.backlog, self._tenant_share * self._limit

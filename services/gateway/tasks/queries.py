@@ -26,6 +26,8 @@ from pentad.shared.event_loop import turn_after
 from pentad.shared.instructions.instruction_list import graph_kept_under, version_kept_under
 from pentad.shared.keys import SessionKeys, TaskKeys, session_index
 from pentad.shared.presence.published import TOOLS
+from pentad.shared.presence.tool_states import ToolState, tool_states
+from pentad.shared.registries.registrations import REGISTERED_HTTP_TOOLS
 from pentad.shared.store.store import Store
 
 _LOG_CHUNK = 50
@@ -297,13 +299,27 @@ class Queries:
         """Return the tools that workers have published, by name."""
         return await TOOLS.read(self._store)
 
-    async def tools(self) -> list[dict[str, Any]]:
-        """Return the tools that workers have published, by name, each with the time of the last report."""
+    async def tools(self, tenant: str) -> list[dict[str, Any]]:
+        """Return the tools that workers have published, by name, each with the time of the last report and with how it
+        does for a tenant; and registered endpoints, whether a worker has them or not."""
         raw, now = await TOOLS.fetch(self._store), await self._store.clock()
-        return [
-            each.item.model_dump(mode="json") | {"seen_at": rfc3339(each.beat), "alive": each.alive(now)}
-            for each in TOOLS.beats(raw, now).values()
-        ]
+        beats = TOOLS.beats(raw, now)
+        found: dict[str, dict[str, Any]] = {
+            name: each.item.model_dump(mode="json") | {"seen_at": rfc3339(each.beat), "alive": each.alive(now)}
+            for name, each in beats.items()
+        }
+        for tool in (await REGISTERED_HTTP_TOOLS.read(self._store)).entries:
+            shown = found.setdefault(tool.name, tool.spec().model_dump(mode="json") | {"seen_at": None, "alive": False})
+            problem = None if shown["registered"] else "a tool of a worker has this name, and is offered in its place"
+            shown["endpoint"] = {"method": tool.method, "place": tool.place, "problem": problem}
+        states = await tool_states(self._store, tenant, (each.item for each in beats.values()), now)
+        return [found[name] | _shown_state(states.get(name, ToolState())) for name in sorted(found)]
+
+
+def _shown_state(state: ToolState) -> dict[str, Any]:
+    until = state.refused_until_ms
+    told = None if until is None else rfc3339(until)
+    return {"waiting": state.waiting, "refused": state.refused, "refused_until": told}
 
 
 def _written(ref: str) -> str:

@@ -6,7 +6,7 @@ from pentad.services.gateway.edge.http import answer, answer_with_page, caller_o
 from pentad.services.gateway.edge.operations import operation
 from pentad.services.gateway.edge.problems import bad, missing
 from pentad.services.gateway.edge.schemas import LIST, SESSION, TEXT, TURN_LEFT, gives, page, path, query
-from pentad.services.gateway.tasks.event_stream import EventStream
+from pentad.services.gateway.tasks.event_stream import EventStream, SessionBlocks
 from pentad.services.gateway.tasks.queries import Queries
 from pentad.services.gateway.tasks.turn_stream import TurnStreams
 from pentad.shared.events.subscription import BadCursorError, parse_cursor
@@ -64,4 +64,4 @@ class SessionRoutes:
         except BadCursorError as error:
             raise bad(str(error)) from None
         stream, left_s = await self._streams.open(keys, cursor), caller_of(request).left_s
-        return EventStream(self._streams.closing, keys, stream, left_s)
+        return EventStream(self._streams.closing, SessionBlocks(keys, stream), left_s)

@@ -1,6 +1,6 @@
 """The routes of tools: which there are, and calls of them outside a conversation."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pentad.contracts.runs import ToolRun
 from pentad.contracts.tools import FORMER_NAMES
@@ -16,8 +16,30 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-_TOOL = {"allOf": [ref("ToolSpec"), object_of(seen_at=TEXT, alive={"type": "boolean"})]}
-"""Schema of a tool with the time of the last report, and whether a living worker has it."""
+_TEXT_OR_NULL = {"type": ["string", "null"]}
+_STATE: dict[str, Any] = {
+    "seen_at": _TEXT_OR_NULL,
+    "alive": {"type": "boolean"},
+    "waiting": {
+        "type": "integer",
+        "description": "the tenant's calls that wait until a limit lets them run",
+    },
+    "refused": _TEXT_OR_NULL | {"description": "why calls of the tenant are refused: the tool keeps failing"},
+    "refused_until": _TEXT_OR_NULL,
+}
+_TOOL = {
+    "allOf": [
+        ref("ToolSpec"),
+        object_of(**_STATE),
+        {
+            "properties": {
+                "endpoint": object_of(method=TEXT, place=TEXT, problem=_TEXT_OR_NULL)
+                | {"description": "of a registered endpoint: what it asks, and why it is not offered"}
+            }
+        },
+    ]
+}
+"""Schema of a tool with the time of the last report, whether a living worker has it, and how it does for the tenant."""
 _CALL_BODY = {
     "type": "object",
     "properties": {
@@ -49,10 +71,12 @@ class ToolRoutes:
     def __init__(self, queries: Queries, calls: DirectCalls) -> None:
         self._queries, self._calls = queries, calls
 
-    @operation("GET", "/v1/tools", "Tools that workers have published", _200=gives("", page(_TOOL)))
+    @operation(
+        "GET", "/v1/tools", "Tools that workers have published, or that are registered", _200=gives("", page(_TOOL))
+    )
     async def list_tools(self, request: "Request") -> "Response":
-        """Return the tools that workers have published."""
-        return answer({"items": await self._queries.tools(), "next": None})
+        """Return the tools that workers have published, and registered ones."""
+        return answer({"items": await self._queries.tools(tenant_of(request)), "next": None})
 
     @operation(
         "POST",

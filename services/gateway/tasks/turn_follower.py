@@ -39,6 +39,10 @@ class TurnFollower:
             raise
         return stream
 
+    async def knows(self, keys: SessionKeys, message_id: str) -> bool:
+        """Return whether a message of this id was accepted. Raises ``ProblemError`` (503)."""
+        return await self._intake.was_accepted(keys, message_id)
+
     async def wait(self, message: InboundMessage, keys: SessionKeys, wait_s: float) -> WaitedTurn:
         """Append a message, and return its turn when it ends or the time is up. Raises ``ProblemError``."""
         limit = asyncio.get_running_loop().time() + wait_s

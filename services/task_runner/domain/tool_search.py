@@ -4,10 +4,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from pentad.contracts.tools import MEMORY_EXPAND, RESULT_READ, TOOL_SEARCH, Effect, ToolSpec
+from pentad.contracts.tools import MEMORY_EXPAND, RESULT_READ, SERVER_SEPARATOR, TOOL_SEARCH, Effect, ToolSpec
 from pentad.services.task_runner.domain.own_tools import OWN
 from pentad.shared.recall.terms import terms_of
-from pentad.shared.tool_servers.server_names import SEPARATOR
 
 QUERY, SERVER = "query", "server"
 _MOST_FOUND, _MOST_QUERY, _MOST_LISTED = 8, 1_000, 6_000
@@ -25,7 +24,7 @@ def servers_of(specs: Iterable[str]) -> list[str]:
 
 def _server_of(name: str) -> str:
     """Return the server of a tool; '' for a tool of none."""
-    server, separator, own = name.partition(SEPARATOR)
+    server, separator, own = name.partition(SERVER_SEPARATOR)
     return server if separator and own else ""
 
 

@@ -231,7 +231,9 @@ def success(tool: str, value: Any, call: str | None) -> Answer:
 
 def failure(tool: str, error: BaseException, word: str = "tool") -> Answer:
     """The answer of a tool or hook that raised. The traceback goes to the log, for whoever wrote the tool."""
-    if isinstance(error, InvalidArguments | SetupFailed | UnusableResult):
+    if isinstance(error, InvalidArguments):
+        return "refused", _cut(said_by(error)), ()
+    if isinstance(error, SetupFailed | UnusableResult):
         return "error", _cut(said_by(error)), ()
     _log.warning("%s %s failed", word, tool, exc_info=error)
     told = f"{type(error).__name__}: {said_by(error)}".removesuffix(": ")

@@ -123,6 +123,9 @@ def _spec(server: ToolServer, name: str, tool: ListedTool) -> ToolSpec:
         effect=effect,
         timeout=server.timeout or TIMEOUT_S,
         secrets=server.secrets,
+        concurrency=server.concurrency,
+        rate=server.rate,
+        limited_as=f"@{server.name}",
     )
 
 

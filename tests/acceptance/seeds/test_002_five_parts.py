@@ -14,9 +14,11 @@ import pytest
 from pydantic import BaseModel
 
 import pentad
+from pentad.shared.sandbox.sandbox import landlock_here
 from tests.acceptance.seeds.rows import shown, walked
 from tests.acceptance.seeds.systems import system
 from tests.support.models.replies import call, fail, say
+from tests.support.outside.web_server import reply, web_server
 from tests.support.waiting import in_time, wait_until
 
 pytestmark = pytest.mark.acceptance
@@ -156,6 +158,26 @@ async def test_instructions_are_registered_and_run_as_the_documents_do(tmp_path:
 def weather(city: str) -> str:
     """Weather of a city right now."""
     return f"{city}: 21 degrees, clear"
+
+
+async def test_a_tool_is_registered_while_the_system_runs(tmp_path: Path) -> None:
+    async with (
+        web_server(stock=reply(b'{"tea": 3}', "application/json")) as web,
+        system(tmp_path, pentad_web_allow=web.place) as (agent, script, _),
+    ):
+        with shown("`management.registerTool` (002)"):
+            schema = {"type": "object", "properties": {"of": {"type": "string"}}}
+            await agent.management.register_tool(name="stock", url=f"{web.url}/stock", method="GET", parameters=schema)
+
+            async def is_offered() -> bool:
+                return any(each["name"] == "stock" and each["alive"] for each in await agent.inspection.tools())
+
+            await wait_until("a worker has it", is_offered)
+            script.next = [call(("stock", {"of": "tea"})), say("three")]
+            assert str(await agent.ask("how much tea is there?")) == "three"
+            assert script.asked[-1]["messages"][-1]["content"] == '{"tea": 3}'
+            assert [each.target for each in web.received] == ["/stock?of=tea"]
+            assert (await agent.management.reload_plugins())["done"]
 
 
 async def memory_answers(agent: pentad.Agent) -> None:
@@ -331,3 +353,31 @@ async def test_an_agent_is_created_used_and_shut_down_as_in_the_documents(
         assert "tool_calls" in caplog.text
     with shown("tool arguments are printed with `verbose`"):
         assert secret not in caplog.text
+
+
+@pytest.mark.skipif(not landlock_here(), reason="this kernel has no Landlock")
+async def test_scripts_are_kept_and_run_and_calls_depend_on_each_other(tmp_path: Path) -> None:
+    bought: list[str] = []
+
+    def buy(what: str) -> str:
+        """Buys."""
+        bought.append(what)
+        return f"bought {what}"
+
+    def wrap(what: str) -> str:
+        """Wraps what was bought."""
+        return f"wrapped {what} of {bought}"
+
+    tools = [pentad.tool(effect="pure")(buy), pentad.tool(effect="pure", after=["buy"])(wrap)]
+    async with system(tmp_path, tools=tools, pentad_code="on") as (agent, script, _):
+        with shown("`dependsOn` (002)"):
+            script.next = [call(("wrap", {"what": "book"}), ("buy", {"what": "book"})), say("done")]
+            traced = await agent.ask("a present, please", trace=True)
+            assert [each.result for each in traced.trace[0].calls] == ["wrapped book of ['book']", "bought book"]
+        with shown("`createScriptTool(config.scriptRepo)`"):
+            double = {"name": "double", "code": "result = 2 * args", "description": "Doubles."}
+            await agent.tools.execute("script_save", double, user_id="ada")
+            doubled = await agent.tools.execute("script_run", {"name": "double", "args": 21}, user_id="ada")
+            assert json.loads(doubled) == {"result": 42}
+            ran = await agent.tools.execute("run_python", {"code": "print(6 * 7)"})
+            assert json.loads(ran)["printed"] == "42\n"

@@ -40,7 +40,7 @@ async def test_another_call_in_the_queue_stays(moves: Moves) -> None:
     assert (await moves.store.run("call_close", keys, close))[0] == b"closed"
     await moves.store.call("HSET", TASK.calls, "c1", "open 0")
     assert (await moves.store.run("call_close", keys, close))[0] == b"ok", "its result is taken all the same"
-    release: list[Argument] = ["c1", "owner", "pure", entry, "tool-worker", "{}"]
+    release: list[Argument] = ["c1", "owner", "pure", entry, "tool-worker", "{}", "one"]
     assert await moves.store.run("call_release", [TASK.calls, QUEUE], release) == b"closed"
     await moves.store.call("HSET", TASK.calls, "c1", "open 0")
     assert await moves.store.run("call_release", [TASK.calls, QUEUE], release) == b"gone"

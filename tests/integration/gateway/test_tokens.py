@@ -31,6 +31,7 @@ from tests.support.waiting import PATIENCE_S, in_time, wait_until
 KEYS = "ka:acme,kb:bolt"
 APP = "https://app.example.com"
 OTHER = "task-0-other"
+GUARDED = ("/v1/", "/agui")
 ALL_RIGHTS = ["read", "send", "approve"]
 NEARLY_MS = DEFAULT_TTL_S * 1000 - 500
 """Age of a token that ends in half a second."""
@@ -198,11 +199,13 @@ async def test_no_route_but_those_of_its_session_is_open_to_any_token(redis_url:
         ("POST", "/v1/tasks/{task}/pause"),
         ("POST", "/v1/tasks/{task}/resume"),
         ("POST", "/v1/tasks/{task}/move"),
+        ("POST", "/agui"),
+        ("GET", "/agui/runs/{run}"),
         ("GET", "/v1/approvals"),
         ("POST", "/v1/tasks/{task}/approvals/{tool_call_id}"),
         ("POST", "/v1/messages"),
     }
-    declared = [each for group in ROUTE_GROUPS for each, _ in operations_of(group) if each.path.startswith("/v1/")]
+    declared = [each for group in ROUTE_GROUPS for each, _ in operations_of(group) if each.path.startswith(GUARDED)]
     assert {(each.method, each.path) for each in declared if each.right is not None} == open_to_tokens
     for settings in ({"pentad_api_keys": KEYS, "pentad_admin_key": "admin"}, {}):
         async with (

@@ -9,7 +9,7 @@ from pydantic_core import from_json
 from pentad.contracts.dates import LocalDate, minute_at
 from pentad.contracts.instructions import Instruction
 from pentad.services.task_runner import instructions as task_instructions
-from pentad.services.task_runner.model_step import ModelSteps
+from pentad.services.task_runner.questions import Questions
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
 from pentad.shared.store.store import Store
 from tests.integration.handlers.flow import Flow, answer
@@ -68,7 +68,7 @@ async def test_a_prompt_is_rebuilt_with_the_day_that_it_had(
 ) -> None:
     """The record of a task that ran over midnight gives each step's request, digest and all."""
     days = iter((LocalDate.of(1_798_758_000_000, "UTC"), LocalDate.of(1_798_768_800_000, "UTC")))
-    monkeypatch.setattr(ModelSteps, "_today", lambda *_: next(days))
+    monkeypatch.setattr(Questions, "today", lambda *_: next(days))
     flow, asked = await flow_of(store, tmp_path)
     await flow.say("go")
     await flow.drive()
@@ -125,7 +125,7 @@ async def test_a_prompt_that_says_the_day_itself_does_not_end_with_it(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     days = iter((LocalDate.of(1_798_758_000_000, "UTC"), LocalDate.of(1_798_768_800_000, "UTC")))
-    monkeypatch.setattr(ModelSteps, "_today", lambda *_: next(days))
+    monkeypatch.setattr(Questions, "today", lambda *_: next(days))
     dated = Instruction(name="dated", system_prompt="{{today}} is the day. Help.")
     flow, asked = await flow_of(store, tmp_path, instructions=[dated])
     await flow.say("go", instruction="dated")

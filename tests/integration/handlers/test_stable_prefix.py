@@ -8,7 +8,7 @@ import pytest
 
 from pentad.contracts.dates import LocalDate
 from pentad.contracts.instructions import Instruction
-from pentad.services.task_runner.model_step import ModelSteps
+from pentad.services.task_runner.questions import Questions
 from pentad.shared.models.anthropic.chat import AnthropicChat
 from pentad.shared.models.model_pool import pool_of
 from pentad.shared.models.openai_chat import OpenAIChat
@@ -66,7 +66,7 @@ async def test_at_a_days_end_the_date_alone_is_another(
 ) -> None:
     old, new = LocalDate.of(1_798_758_000_000, "UTC"), LocalDate.of(1_798_768_800_000, "UTC")
     days = iter([old] * (STEPS // 2) + [new] * STEPS)
-    monkeypatch.setattr(ModelSteps, "_today", lambda *_: next(days))
+    monkeypatch.setattr(Questions, "today", lambda *_: next(days))
     sent = await bodies(store, tmp_path, protocol, DATED)
     changed = [number for number, (before, after) in enumerate(pairwise(sent), 1) if not after.startswith(before[:-2])]
     assert changed == [STEPS // 2]

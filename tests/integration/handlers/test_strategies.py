@@ -6,7 +6,7 @@ import pytest
 from pydantic_core import from_json
 
 from pentad.contracts.records import StepRecord
-from pentad.services.task_runner import model_step
+from pentad.services.task_runner import questions
 from pentad.services.task_runner.domain.after_answer import CallTools, Complete, Rules
 from pentad.services.task_runner.domain.planned_call import PlannedCall
 from pentad.services.task_runner.domain.strategy import AskTheModel, Effect, Event, Executor, TurnReady
@@ -38,7 +38,7 @@ async def test_a_strategy_calls_tools_asks_and_completes_as_it_decides(
         asked.append(request)
         return answer("", ("echo", '{"text":"more"}'))
 
-    monkeypatch.setattr(model_step, "strategy_of", lambda _: ToolFirst())
+    monkeypatch.setattr(questions, "strategy_of", lambda _: ToolFirst())
     flow = await Flow(store, tmp_path, script).prepare()
     await flow.say("go")
     await flow.drive()

@@ -1,5 +1,7 @@
 """A tool call is opened once, started by one owner and closed once."""
 
+import pytest
+
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.shared.keys import bell
 from pentad.shared.store.store import Argument
@@ -39,8 +41,8 @@ async def close(moves: Moves, entry: str) -> str:
     return outcome.decode()
 
 
-async def release(moves: Moves, entry: str, owner: str, effect: str) -> str:
-    args: list[Argument] = ["c1", owner, effect, entry, GROUP, "c1"]
+async def release(moves: Moves, entry: str, owner: str, effect: str, consumer: str = "one") -> str:
+    args: list[Argument] = ["c1", owner, effect, entry, GROUP, "c1", consumer]
     outcome: bytes = await moves.store.run("call_release", [TASK.calls, QUEUE], args)
     return outcome.decode()
 
@@ -92,11 +94,25 @@ async def test_too_many_starts_are_poison(moves: Moves) -> None:
 async def test_a_call_that_is_handed_back_is_open_in_the_queue_at_once_and_nothing_is_counted(moves: Moves) -> None:
     entry = await queued(moves)
     await start(moves, entry, "a")
-    assert await release(moves, entry, "b", "pure") == "lost"
+    assert await release(moves, entry, "b", "pure", "two") == "lost"
     assert await release(moves, entry, "a", "pure") == "ok"
     (fresh,) = await moves.read("two", QUEUE, GROUP)
     assert await start(moves, fresh, "b", consumer="two") == ["run", "1"]
     assert await moves.pending(QUEUE, GROUP) == {fresh: "two"}
+
+
+@pytest.mark.parametrize(("effect", "then"), [("pure", ["run", "2"]), ("unsafe", ["unknown", "1"])])
+async def test_a_call_that_a_dead_worker_has_started_is_handed_on_by_who_lacks_its_tool(
+    moves: Moves, effect: str, then: list[str]
+) -> None:
+    entry = await queued(moves)
+    await start(moves, entry, "a", effect)
+    await moves.store.call("XCLAIM", QUEUE, GROUP, "two", 0, entry)
+    assert await release(moves, entry, "b", effect, "two") == "ok"
+    assert await moves.store.call("HGET", TASK.calls, "c1") == b"started a 1"
+    (fresh,) = await moves.read("three", QUEUE, GROUP)
+    assert await start(moves, fresh, "c", effect, consumer="three") == then
+    assert await moves.pending(QUEUE, GROUP) == {fresh: "three"}
 
 
 async def test_a_closed_call_is_not_handed_back(moves: Moves) -> None:

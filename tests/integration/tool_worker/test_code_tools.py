@@ -15,6 +15,7 @@ from pentad.contracts.tools import Effect, ToolOutcome
 from pentad.services.tool_worker.builtins.code.code_tools import CodeTools
 from pentad.services.tool_worker.builtins.code.own_scripts import OwnScripts
 from pentad.services.tool_worker.sources import ToolInvocation
+from pentad.services.tool_worker.tool_value import MAX_ARTIFACTS
 from pentad.shared.keys import TaskKeys, erased_user
 from pentad.shared.models.tool_forms import what_servers_refuse
 from pentad.shared.owners import Owner
@@ -90,7 +91,15 @@ async def test_tools_describe_themselves_in_a_form_that_model_servers_take(tools
 async def test_code_gives_its_result_what_it_prints_and_the_files_it_leaves(tools: CodeTools) -> None:
     code = "import statistics\nprint('busy')\nopen('a.csv', 'w').write('1,2')\nresult = statistics.mean(args['of'])"
     told = await done(tools, "run_python", code=code, args={"of": [1, 2, 6]})
-    assert told == {"result": 3, "printed": "busy\n", "files": [{"name": "a.csv", "bytes": 3}]}
+    left = ["[the file a.csv of 3 bytes, text/csv, which is not kept: set PENTAD_FILES]"]
+    assert told == {"result": 3, "printed": "busy\n", "files": left}
+
+
+async def test_of_many_files_that_code_leaves_the_rest_is_named(tools: CodeTools) -> None:
+    code = "for n in range(20):\n    open(f'{n:02}.bin', 'wb').write(bytes(9))"
+    left = (await done(tools, "run_python", code=code))["files"]
+    assert [line.partition(" ")[0] for line in left] == ["[the"] * MAX_ARTIFACTS + ["[file"] * (20 - MAX_ARTIFACTS)
+    assert left[-1] == f"[file 19.bin: 9 bytes, not kept: of one call {MAX_ARTIFACTS} are]"
 
 
 @pytest.mark.parametrize(

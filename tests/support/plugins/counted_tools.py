@@ -49,6 +49,20 @@ async def holds(path: str, ctx: ToolContext) -> str:
     return "it is there"
 
 
+@tool(effect="idempotent", timeout=300, concurrency=1)
+async def takes_turns(path: str) -> str:
+    """Waits for a file, one call at a time."""
+    while not _exists(path):
+        await asyncio.sleep(0.01)
+    return "it is there"
+
+
+@tool(effect="pure", breaker="1/min")
+async def keeps_failing() -> str:
+    """Always raises, and is left alone after the first time."""
+    raise RuntimeError("on purpose")
+
+
 @hook("before_model", instructions=["simple"], timeout=0.3)
 async def ends_as_told(messages: list[dict[str, Any]]) -> None:
     """End as the last message says: ``ok``, or otherwise."""

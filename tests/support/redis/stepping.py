@@ -13,6 +13,9 @@ _TIMES = (
     b"turn_at",
     b"exp",
     b"done_at",
+    b"seen",
+    b"until",
+    b"trial_end",
 )
 
 

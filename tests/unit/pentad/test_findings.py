@@ -1,10 +1,12 @@
 """What the doctor says about what it saw: each failure with something to do."""
 
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
 from typing import Any
 
 import pytest
 
+from pentad.cli.doctor.command import programs_finding
 from pentad.cli.doctor.diagnosis import Diagnosis, Group, WorkStream
 from pentad.cli.doctor.findings import Finding, healthy, of_readiness, of_redis, shown, tools_findings
 from pentad.cli.doctor.open_calls import MAX_CALLS, ToolQueue, WaitingCall
@@ -162,3 +164,16 @@ def test_of_many_calls_the_oldest_are_named() -> None:
     oldest = "weather of task-0-a for 19.0 s, weather of task-0-a for 18.0 s"
     assert detail.startswith(f"20 tool calls or more wait ({oldest}, ")
     assert detail.count("weather") == 3
+
+
+def test_the_missing_interpreter_of_programs_is_told_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = programs_finding()
+    assert (found.level, "pydantic-monty 1." in found.detail) == ("ok", True)
+
+    def missing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("pentad.cli.doctor.command.version", missing)
+    found = programs_finding()
+    assert (found.level, "run_program is not offered" in found.detail) == ("warn", True)
+    assert "pip install 'pentad[code]'" in found.do

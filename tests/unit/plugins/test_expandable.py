@@ -42,7 +42,7 @@ class RoomService(ExpandableTool):
         """
         return f"{what} for {ctx.session_id}"
 
-    @action("clean-up", queue="slow")
+    @action("clean-up", queue="slow", concurrency=2, rate="10/min", breaker=None)
     def clean(self) -> int:
         """Cleans the room."""
         return len(self.did)
@@ -67,7 +67,9 @@ def test_each_action_is_a_tool_named_after_class_and_method() -> None:
     assert (bring.spec.effect, bring.spec.timeout, bring.is_async) == (Effect.PURE, 5, True)
     assert bring.spec.description == "Brings a thing."
     assert bring.spec.parameters["properties"] == {"what": {"type": "string", "description": "The thing."}}
-    assert registered_tools()["room_service_clean-up"].spec.queue == "slow"
+    clean = registered_tools()["room_service_clean-up"].spec
+    assert (clean.queue, clean.concurrency, clean.rate, clean.breaker) == ("slow", 2, "10/min", None)
+    assert (bring.spec.breaker, registered_tools()["room_service_menu"].spec.breaker) == ("5/min", "5/min")
 
 
 async def test_the_object_is_made_and_set_up_once_however_many_calls_begin_together() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import Field
 
-from pentad.contracts.tools import RESERVED_NAMES, TOOL_SEARCH, Effect
+from pentad.contracts.tools import RESERVED_NAMES, TOOL_SEARCH, CallLimit, Effect, Rate
 from pentad.services.task_runner.domain.own_tools import OWN
 from pentad.shared.plugins import registry
 from pentad.shared.plugins.context import ToolContext
@@ -89,6 +89,17 @@ def test_what_cannot_be_a_tool_is_refused(function: Any, told: str) -> None:
         ({"timeout": "soon"}, "timeout='soon' must be"),
         ({"queue": "Big"}, "queue='Big' must be 1 to 32"),
         ({"isolated": "maybe"}, "isolated='maybe' must be True or False"),
+        ({"concurrency": 0}, "concurrency=0 must be a whole number from 1 to 10000"),
+        ({"concurrency": True}, "concurrency=True must be a whole number"),
+        ({"concurrency": 1.5}, "concurrency=1.5 must be a whole number"),
+        ({"concurrency": 10**30}, "must be a whole number from 1 to 10000"),
+        ({"rate": "10"}, "rate='10' must be calls within a time, like '2/s', '10/min' or '100/h'"),
+        ({"rate": "0/s"}, "rate='0/s' must be"),
+        ({"rate": "10001/h"}, "rate='10001/h' must be"),
+        ({"rate": "10/day"}, "rate='10/day' must be"),
+        ({"rate": "1/s\n"}, "must be calls within a time"),
+        ({"rate": 10}, "rate=10 must be"),
+        ({"breaker": "often"}, "breaker='often' must be failures within a time, like '5/min'"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], told: str) -> None:
@@ -112,7 +123,20 @@ def test_the_decorator_registers_and_leaves_the_function_as_it_is() -> None:
     assert (spec.effect, spec.timeout, spec.queue, spec.isolated) == (Effect.PURE, 5, "gpu", True)
     bare = registered_tools()["bare_one"]
     assert (bare.is_async, bare.spec.effect, bare.spec.timeout) == (False, Effect.UNSAFE, 60)
+    assert (bare.spec.limit, bare.spec.breaker) == (None, "5/min")
     assert registered_tools()["named_one"].is_async
+
+
+def test_a_tool_has_the_limits_that_it_declares() -> None:
+    @tool("limited_one", concurrency=2, rate="10/min", breaker=None)
+    def limited() -> str:
+        return "x"
+
+    spec = registered_tools()["limited_one"].spec
+    assert (spec.limit, spec.breaker, spec.guarded) == (CallLimit("limited_one", 2, "10/min"), None, True)
+    assert Rate.parse("10/min") == (10, 60_000)
+    assert spec.limit is not None
+    assert spec.limit.told == "2 at once, 10/min"
 
 
 def test_two_tools_of_one_name_are_refused_but_a_reload_is_not() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pentad.shared.sandbox.seccomp import allowing, noticing_creations, script_rules
+from pentad.shared.sandbox.seccomp import allowing, interpreter_rules, noticing_creations, script_rules
 from pentad.shared.sandbox.syscall_numbers import ARCHITECTURES
 
 ALLOWED, KILLED, NOTICED, REFUSED = 0x7FFF0000, 0x80000000, 0x7FC00000, 0x00050001
@@ -124,3 +124,20 @@ def test_the_numbers_are_those_of_the_kernel(machine: str, header: str) -> None:
     told.setdefault("newfstatat", told.get("fstatat", -1))
     numbers = ARCHITECTURES[machine].numbers
     assert numbers == {name: told[name] for name in numbers}
+
+
+@each_architecture
+def test_an_interpreter_has_threads_and_no_other_process(machine: str) -> None:
+    found = ARCHITECTURES[machine]
+    program = allowing(interpreter_rules(PID), found)
+
+    def told(name: str, *args: int) -> int:
+        return answer(program, found.audit, found.numbers[name], *args)
+
+    thread, child, forked = 0x3D0F00, 17, 0x4100 | 17
+    assert (told("clone", thread), told("clone", child), told("clone", forked)) == (ALLOWED, REFUSED, REFUSED)
+    assert told("clone3") == 0x00050026, "it seems not to be there, so that clone is called"
+    assert (told("execve"), told("prctl", 15), told("prctl", 4)) == (ALLOWED, ALLOWED, REFUSED)
+    named = {number for name, number in found.numbers.items() if name in interpreter_rules(PID)}
+    others = [number for number in range(1024) if number not in named]
+    assert {answer(program, found.audit, number) for number in others} == {REFUSED}

@@ -3,15 +3,17 @@
 import pytest
 
 from pentad.contracts.tools import Effect, OutcomeKind, ToolOutcome
-from pentad.services.tool_worker.children.call_server import success
+from pentad.services.tool_worker.children.call_server import failure, success
 from pentad.services.tool_worker.domain import (
     RESULT_LIMIT,
     CallName,
     after_outcome,
     bounded,
     named_call,
+    told_outcome,
 )
 from pentad.shared.clipping import clip
+from pentad.shared.plugins.errors import InvalidArguments
 
 KINDS: tuple[OutcomeKind, ...] = ("ok", "error", "timeout", "cancelled", "crashed")
 
@@ -95,3 +97,10 @@ def test_of_a_result_that_is_too_long_the_worker_gets_so_much_that_it_sees_that(
     kind, sent, _ = success("long", sign * (2 * RESULT_LIMIT), None)
     assert RESULT_LIMIT < len(sent.encode()) <= RESULT_LIMIT + 4
     assert bounded(ToolOutcome(kind, sent)).text.endswith(f"[cut: longer than {RESULT_LIMIT} bytes]")
+
+
+def test_wrong_arguments_that_a_tool_finds_itself_are_no_failure_of_the_tool() -> None:
+    kind, text, _ = failure("weather", InvalidArguments("no such city"))
+    assert (kind, text) == ("refused", "no such city")
+    told = told_outcome(ToolOutcome(kind, text))
+    assert (told.kind, told.for_model) == ("error", "error: no such city")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from pentad.contracts.tool_servers import MAX_LEFT_OUT, ToolServer
-from pentad.contracts.tools import Effect
+from pentad.contracts.tools import CallLimit, Effect
 from pentad.services.tool_worker.servers.tool_list import (
     MAX_DESCRIPTION,
     MAX_TOOLS,
@@ -41,6 +41,13 @@ def test_a_tool_has_its_servers_time_limit_and_names_its_secrets() -> None:
     server = ToolServer(name="s", url="https://h", headers={"A": "{{secret:B}} {{ secret:A }}"}, timeout=7)
     (spec,) = offered_tools(server, [listed("t")]).specs.values()
     assert (spec.timeout, spec.secrets) == (7, ["A", "B"])
+
+
+def test_the_tools_of_a_server_with_a_limit_count_together() -> None:
+    server = ToolServer(name="s", command="x", concurrency=2, rate="10/min")
+    one, two = offered_tools(server, [listed("a"), listed("b")]).specs.values()
+    assert one.limit == two.limit == CallLimit("@s", 2, "10/min")
+    assert one.breaker is None
 
 
 def test_only_the_tools_that_an_entry_wants_are_offered() -> None:

@@ -7,6 +7,7 @@ import pytest
 from pentad.shared.workspace.file_errors import FileRefusedError
 from pentad.shared.workspace.file_search import SearchRequest
 from pentad.shared.workspace.workspace import Workspace
+from tests.support.slowness import slowness
 
 
 async def test_words_are_found_in_any_case_with_path_and_line(workspace: Workspace) -> None:
@@ -43,9 +44,9 @@ async def test_a_pattern_that_cannot_be_used_is_refused_with_the_reason(workspac
 async def test_a_hostile_pattern_ends_in_time(workspace: Workspace, pattern: str) -> None:
     await workspace.write("a", (b"a" * 16_000 + b"!\n") * 200)
     await workspace.write("b", b"a" * 1_000_000)
-    begun = time.monotonic()
+    begun = time.process_time()
     await workspace.search(SearchRequest(pattern, "pattern"))
-    assert time.monotonic() - begun < 10
+    assert time.process_time() - begun < 10 * slowness()
 
 
 async def test_the_answer_is_bounded_and_says_that_there_is_more(workspace: Workspace) -> None:

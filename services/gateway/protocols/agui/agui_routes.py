@@ -1,0 +1,142 @@
+"""The routes of AG-UI: a run is a turn of a session, and a client that was cut off takes it up where it was."""
+
+import asyncio
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from pentad.contracts.ids import is_external_id
+from pentad.contracts.turns import TurnTracker
+from pentad.services.gateway.domain.frames import UnreadableError
+from pentad.services.gateway.edge.http import caller_of, read_body, scope_of, session_keys
+from pentad.services.gateway.edge.operations import operation
+from pentad.services.gateway.edge.problems import bad, invalid, missing
+from pentad.services.gateway.edge.schemas import ANY_OBJECT, TEXT, gives, json_body, path, query
+from pentad.services.gateway.protocols.agui.run_events import RunEvents
+from pentad.services.gateway.protocols.agui.run_input import (
+    RunInput,
+    answers_of,
+    decision_of,
+    read_run_input,
+    text_of_answer,
+)
+from pentad.services.gateway.protocols.agui.translation import AguiRun
+from pentad.services.gateway.tasks.approvals import Approvals, decider
+from pentad.services.gateway.tasks.event_stream import EventStream
+from pentad.services.gateway.tasks.message_routes import message_of
+from pentad.services.gateway.tasks.queries import Queries
+from pentad.services.gateway.tasks.turn_follower import TurnFollower
+from pentad.services.gateway.tasks.turn_stream import TurnStream, TurnStreams
+from pentad.shared.events.feed import START
+from pentad.shared.events.subscription import BadCursorError, parse_cursor
+from pentad.shared.keys import SessionKeys
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+_APPEARS_S, _LOOK_S = 3.0, 0.1
+"""Seconds in which the message of a run appears that a client asks for, and between two looks for it."""
+_STREAM = gives("server-sent events of AG-UI 1.0, each with `id`, the cursor", TEXT, "text/event-stream")
+
+
+class AguiRoutes:
+    """Routes of AG-UI 1.0. ``shards``: of the system."""
+
+    def __init__(
+        self, streams: TurnStreams, turns: TurnFollower, queries: Queries, approvals: Approvals, shards: int
+    ) -> None:
+        self._streams, self._turns, self._queries, self._approvals = streams, turns, queries, approvals
+        self._shards = shards
+
+    @operation(
+        "POST",
+        "/agui",
+        "Run a turn as AG-UI 1.0: the last message of the user, or `resume` for what a run before waits for. "
+        "`threadId` is the session, `runId` the id of the message. A token needs `send` and `read`, and `approve` for "
+        "decisions",
+        body=json_body({**ANY_OBJECT, "description": "RunAgentInput of AG-UI 1.0"}),
+        problems=(400, 403, 404, 409, 413, 415, 422, 429),
+        right="send",
+        _200=_STREAM,
+    )
+    async def run(self, request: "Request") -> EventStream:
+        """Begin a run, and return its events until it ends or waits for a person."""
+        caller_of(request).check("read")
+        body = await read_body(request)
+        try:
+            asked = read_run_input(body)
+            if asked.resume:
+                return await self._resume(request, asked)
+            message, keys = message_of(request, asked.message() | {"session_id": asked.thread_id}, self._shards)
+        except UnreadableError as error:
+            raise invalid(str(error)) from None
+        made = AguiRun(asked.thread_id, asked.run_id, TurnTracker(asked.run_id), asked.messages)
+        return self._answer(request, made, keys, await self._turns.begin(message, keys))
+
+    async def _resume(self, request: "Request", asked: RunInput) -> EventStream:
+        """Answer what a run before waits for, and return what its task does then. Raises ``UnreadableError``."""
+        task, answers = answers_of(asked.resume or ())
+        if not answers[0][0].call:
+            said = {"content": text_of_answer(answers[0][1]), "task_id": task}
+            body = asked.forwarded() | said | {"message_id": asked.run_id, "session_id": asked.thread_id}
+            message, keys = message_of(request, body, self._shards)
+            made = AguiRun(asked.thread_id, asked.run_id, TurnTracker(asked.run_id), asked.messages)
+            return self._answer(request, made, keys, await self._turns.begin(message, keys))
+        caller = caller_of(request)
+        caller.check("approve")
+        (tenant, session), decisions = scope_of(request), [(each, decision_of(entry)) for each, entry in answers]
+        if await self._queries.session_of(tenant, task) != asked.thread_id or session not in (None, asked.thread_id):
+            raise missing("resume: the thread has no such run")
+        keys = session_keys(tenant, asked.thread_id, self._shards)
+        stream = await self._streams.open(keys, None)
+        try:
+            for each, decision in decisions:
+                await self._approvals.decide(tenant, task, each.call, decision, decider(caller), session)
+        except BaseException:
+            stream.close()
+            raise
+        made = AguiRun(asked.thread_id, asked.run_id, TurnTracker("", task_id=task), asked.messages)
+        return self._answer(request, made, keys, stream)
+
+    @operation(
+        "GET",
+        "/agui/runs/{run}",
+        "Take up a run again: all messages, then its events after `after` (without it, all that are kept)",
+        path("run"),
+        query("threadId", "string", "session of the run"),
+        query("after", "string", "`id` of the last event seen"),
+        problems=(400, 403, 404, 422),
+        right="read",
+        _200=_STREAM,
+    )
+    async def resume_stream(self, request: "Request") -> EventStream:
+        """Return the events of a run that has begun."""
+        thread, run = request.query_params.get("threadId", ""), request.path_params["run"]
+        (tenant, _), grant = scope_of(request), caller_of(request).grant
+        if not is_external_id(run):
+            raise missing("there is no such run")
+        if grant is not None:
+            grant.check_session(thread)
+        keys = session_keys(tenant, thread, self._shards)
+        try:
+            after = parse_cursor(request.query_params.get("after") or request.headers.get("last-event-id") or "0")
+        except BadCursorError as error:
+            raise bad(str(error)) from None
+        if not await self._appears(keys, run):
+            raise missing("there is no such run in this thread, or it was long ago")
+        made = AguiRun(thread, run, TurnTracker(run))
+        return self._answer(request, made, keys, await self._streams.open(keys, START), after)
+
+    async def _appears(self, keys: SessionKeys, run: str) -> bool:
+        """Return whether the run's message is known; one that was sent just now may still be on its way."""
+        limit = monotonic() + _APPEARS_S
+        while not await self._turns.knows(keys, run):
+            if monotonic() >= limit:
+                return False
+            await asyncio.sleep(_LOOK_S)
+        return True
+
+    def _answer(
+        self, request: "Request", run: AguiRun, keys: SessionKeys, stream: TurnStream, after: bytes | None = None
+    ) -> EventStream:
+        source = RunEvents(run, keys, stream, self._queries, self._approvals, after)
+        return EventStream(self._streams.closing, source, caller_of(request).left_s)

@@ -1,0 +1,169 @@
+"""AG-UI 1.0: the official client holds conversations with tools, interruptions and void attempts."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from httpx2 import AsyncClient
+
+from tests.support.javascript.packages import installed
+from tests.support.models.replies import Reply, call, fail, say
+from tests.support.processes.stage import Stage, new_session, stage
+from tests.support.processes.up import ROOT
+from tests.support.waiting import PATIENCE_S
+
+pytestmark = pytest.mark.acceptance
+_CLIENT = ROOT / "tests" / "support" / "javascript" / "agui_client.mjs"
+
+
+@pytest.fixture(scope="module")
+def agui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    folder = tmp_path_factory.mktemp("agui")
+    (folder / "policies.json").write_text('{"policies": [{"name": "echo", "tool": "echo", "then": "ask"}]}')
+    with stage(folder / "up", {"PENTAD_POLICIES": str(folder / "policies.json")}) as system:
+        yield system
+
+
+@pytest.fixture(scope="module")
+def packages() -> Path:
+    folder = installed("@ag-ui/client@1.0.0")
+    if folder is None:
+        pytest.skip("the official client of AG-UI cannot be installed here: it needs node, npm and its registry")
+    return folder
+
+
+async def run(packages: Path, system: Stage, *runs: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the official client saw in these runs of one thread."""
+    script = packages / "agui_client.mjs"
+    script.write_text(_CLIENT.read_text())
+    asked = {"url": system.url, "thread": new_session(), "runs": runs}
+    process = await asyncio.create_subprocess_exec(
+        "node", str(script), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, cwd=packages
+    )
+    told, _ = await process.communicate(json.dumps(asked).encode())
+    seen: list[dict[str, Any]] = json.loads(told)
+    return seen
+
+
+def kinds(run: dict[str, Any]) -> list[str]:
+    return [event["type"] for event in run["events"]]
+
+
+async def test_the_official_client_sees_tools_texts_and_the_end(agui: Stage, packages: Path) -> None:
+    def script(request: dict[str, Any]) -> Reply:
+        last = request["messages"][-1]
+        if last["role"] == "tool":
+            return say(f"it is {last['content']}", chunks=3, thinking="easy")
+        return call(("calculator", {"expression": "6*7"}), text="let me see")
+
+    async with agui.model(script):
+        first, second = await run(packages, agui, {"run": "r1", "say": "what is 6*7?"}, {"run": "r2", "say": "again"})
+    assert (first["error"], second["error"]) == (None, None)
+    assert kinds(first)[0] == "RUN_STARTED"
+    assert first["events"][-1]["outcome"] == {"type": "success"}
+    assert first["events"][-1]["usage"][0]["totalTokens"] > 0
+    roles = [(m["role"], m.get("content")) for m in first["messages"]]
+    assert roles[0] == ("user", "what is 6*7?")
+    assert ("assistant", "let me see") in roles
+    assert ("tool", "42") in roles
+    assert roles[-1] == ("assistant", "it is 42")
+    assert ("reasoning", "easy") in roles
+    [asked] = [c for m in first["messages"] for c in m.get("toolCalls", ())]
+    assert asked["function"] == {"name": "calculator", "arguments": '{"expression":"6*7"}'}
+    assert [m["content"] for m in second["messages"] if m["role"] == "user"] == ["what is 6*7?", "again"]
+    assert next(e["name"] for e in second["events"] if e["type"] == "CUSTOM") == "pentad.message_routed"
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"approved": True, "args": {"text": "public"}}, "public"),
+        ({"approved": False, "reason": "keep it"}, "keep it"),
+        (True, "secret"),
+        (None, "refused"),
+    ],
+)
+async def test_a_call_that_waits_for_approval_interrupts_the_run(
+    agui: Stage, packages: Path, answer: Any, said: str
+) -> None:
+    def script(request: dict[str, Any]) -> Reply:
+        last = request["messages"][-1]
+        if last["role"] == "tool":
+            return say(" ".join(str(m["content"]) for m in request["messages"] if m["role"] == "tool"))
+        return call(("echo", {"text": "secret"}), ("get_time", {}))
+
+    async with agui.model(script):
+        first, second = await run(packages, agui, {"run": "r1", "say": "say it"}, {"run": "r2", "resume": [answer]})
+    [asked] = first["interrupts"]
+    assert (asked["reason"], asked["toolCallId"]) == ("approval", asked["id"].partition("/")[2])
+    assert asked["metadata"]["tool"] == "echo"
+    assert asked["responseSchema"]["required"] == ["approved"]
+    assert first["events"][-1]["outcome"]["type"] == "interrupt"
+    assert (first["error"], second["error"]) == (None, None)
+    assert second["events"][-1]["outcome"] == {"type": "success"}
+    assert said in second["messages"][-1]["content"]
+
+
+async def test_a_question_is_answered_by_the_next_run(agui: Stage, packages: Path) -> None:
+    def script(request: dict[str, Any]) -> Reply:
+        last = request["messages"][-1]
+        if last["content"] == "book":
+            return call(("ask_user", {"question": "For when?"}))
+        return say(f"booked for {last['content']}")
+
+    async with agui.model(script):
+        first, second = await run(packages, agui, {"run": "r1", "say": "book"}, {"run": "r2", "resume": ["Monday"]})
+    [asked] = first["interrupts"]
+    assert (asked["reason"], asked["message"]) == ("question", "For when?")
+    assert (first["error"], second["error"]) == (None, None)
+    assert second["messages"][-1]["content"] == "booked for Monday"
+
+
+async def test_a_void_attempt_leaves_no_text_behind(agui: Stage, packages: Path) -> None:
+    replies = [say("half of an answer", chunks=4, delay=0.1, cut_after=3), say("the whole answer", chunks=2)]
+
+    def script(request: dict[str, Any]) -> Reply:
+        return replies.pop(0)
+
+    async with agui.model(script):
+        [seen] = await run(packages, agui, {"run": "r1", "say": "go"})
+    assert seen["error"] is None
+    assert "MESSAGES_SNAPSHOT" in kinds(seen)
+    assert [m["content"] for m in seen["messages"]] == ["go", "the whole answer"]
+
+
+async def test_a_run_that_fails_is_an_error_of_the_client(agui: Stage, packages: Path) -> None:
+    async with agui.model(lambda _: fail(400, message="no such model")):
+        [seen] = await run(packages, agui, {"run": "r1", "say": "go"})
+    assert seen["events"][-1]["type"] == "RUN_ERROR"
+    assert "no such model" in seen["events"][-1]["message"]
+
+
+async def test_a_client_that_was_cut_off_takes_the_run_up_where_it_was(agui: Stage) -> None:
+    thread, more = new_session(), asyncio.Event()
+    reply = say("one two three four", chunks=4, wait=more, wait_after=2)
+    body = {"threadId": thread, "runId": "r1", "messages": [{"id": "u", "role": "user", "content": "count"}]}
+    async with agui.model(lambda _: reply), AsyncClient(base_url=agui.url, trust_env=False, timeout=PATIENCE_S) as http:
+        seen, cursor = [], ""
+        async with http.stream("POST", "/agui", json=body) as response:
+            async for line in response.aiter_lines():
+                cursor = line.removeprefix("id: ") if line.startswith("id: ") else cursor
+                if line.startswith("data: "):
+                    seen.append(json.loads(line.removeprefix("data: ")))
+                if seen and seen[-1]["type"] == "TEXT_MESSAGE_CONTENT":
+                    break
+        more.set()
+        told = await http.get(f"/agui/runs/r1?threadId={thread}&after={cursor}")
+        again = [json.loads(line[6:]) for line in told.text.splitlines() if line.startswith("data: ")]
+        repeated = await http.post("/agui", json=body)
+        missing = await http.get(f"/agui/runs/r2?threadId={thread}")
+    assert [event["type"] for event in again[:2]] == ["RUN_STARTED", "MESSAGES_SNAPSHOT"]
+    assert [m["content"] for m in again[1]["messages"]] == ["count"]
+    text = "".join(event["delta"] for event in again if event["type"] == "TEXT_MESSAGE_CONTENT")
+    assert text == "one two three four"
+    assert again[-1]["outcome"] == {"type": "success"}
+    assert repeated.text.count('"RUN_FINISHED"') == 1
+    assert missing.status_code == 404
