@@ -16,10 +16,10 @@ ServerSource = Literal["file", "registered"]
 """Where a server is named: in the file of ``PENTAD_MCP``, or registered while the system runs."""
 ServerTransport = Literal["stdio", "http", "sse"]
 """How a server is spoken to: a program's standard input and output, streamable HTTP, or the older HTTP with SSE."""
-ServerCondition = Literal["ready", "connecting", "failing", "no_secret", "refused"]
+ServerCondition = Literal["ready", "connecting", "failing", "no_secret", "signed_out", "refused"]
 """Condition of a server in one tool-worker, from the best to the worst: ``connecting`` for the first time,
-``no_secret``: nobody has the secrets that it needs, ``failing``: tried again and again, ``refused``: this worker may
-not use it."""
+``signed_out``: nobody has signed in to it, ``no_secret``: nobody has the secrets that it needs, ``failing``: tried
+again and again, ``refused``: this worker may not use it."""
 
 MAX_SERVER_BYTES = 65_536
 """Bytes that the entry of one server may have as JSON."""
@@ -46,6 +46,48 @@ _ToolNames = Annotated[
 ]
 
 
+class ServerSignIn(Contract):
+    """The client with which persons sign in to a server by OAuth; without one it is registered there."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    client_id: Annotated[str, StringConstraints(min_length=1, max_length=1_024)] | None = None
+    client_secret: Annotated[str, StringConstraints(min_length=1, max_length=4_096)] | None = None
+    """Secret of the client; it may be ``{{secret:NAME}}``, which is the tenant's."""
+    scope: Annotated[str, StringConstraints(max_length=2_000)] | None = None
+    """Scopes that are asked for, separated by blanks; None: those that the server names."""
+
+    @field_validator("client_id", "client_secret", "scope")
+    @classmethod
+    def _is_a_line(cls, value: str | None) -> str | None:
+        if value is not None and not is_header_text(value):
+            raise ValueError("must be a line of ASCII")
+        return value
+
+    @model_validator(mode="after")
+    def _is_a_client(self) -> Self:
+        if self.client_secret is not None:
+            if self.client_id is None:
+                raise ValueError("client_secret needs the client_id whose secret it is")
+            check_secrets("oauth", {"client_secret": self.client_secret})
+        return self
+
+    @property
+    def secrets(self) -> list[str]:
+        """Names of the tenant's secrets that the client's secret is made of."""
+        return secrets_in(self.client_secret or "")
+
+    def secret_with(self, values: Mapping[str, str]) -> str | None:
+        """Return the client's secret with the tenant's filled in. Raises ``KeyError`` for one that is missing."""
+        if self.client_secret is None:
+            return None
+        return fill_secrets({"client_secret": self.client_secret}, values)["client_secret"]
+
+    def __repr_args__(self) -> list[tuple[str | None, object]]:
+        """Show nothing that may be secret."""
+        return [("client_id", self.client_id)]
+
+
 class ToolServer(Contract):
     """One MCP server. Unknown fields are refused: they may be misspelled, or meant for a newer version."""
 
@@ -66,6 +108,8 @@ class ToolServer(Contract):
     """Whether the server at ``url`` speaks the older HTTP with SSE."""
     headers: Annotated[Mapping[str, _Value], Field(max_length=64)] = Field(default_factory=dict)
     """Headers of each request; values may hold ``{{secret:NAME}}``."""
+    oauth: ServerSignIn | None = None
+    """How persons sign in to it by OAuth, where it does not say all of that itself."""
     timeout: Annotated[float, Field(gt=0, le=MAX_SERVER_TIMEOUT_S)] | None = None
     """Seconds that a call may take; None: as long as of any tool that does not say."""
     concurrency: Annotated[int, Field(strict=True, ge=1, le=MAX_LIMIT)] | None = None
@@ -134,13 +178,15 @@ class ToolServer(Contract):
             name
             for name, given in (
                 *((n, self.url is not None and bool(getattr(self, n))) for n in ("args", "env", "cwd")),
-                *((n, self.command is not None and bool(getattr(self, n))) for n in ("headers", "sse")),
+                *((n, self.command is not None and bool(getattr(self, n))) for n in ("headers", "sse", "oauth")),
             )
             if given
         ]
         if strange:
             other = "a server with a command" if self.url is not None else "a server with a url"
             raise ValueError(f"{strange[0]} belongs to {other}")
+        if self.oauth is not None and not self.can_sign_in:
+            raise ValueError("oauth signs persons in: leave out the header Authorization, and secrets in headers")
         return self
 
     @model_validator(mode="after")
@@ -174,6 +220,11 @@ class ToolServer(Contract):
         if self.command is not None:
             return "stdio"
         return "sse" if self.sse else "http"
+
+    @property
+    def can_sign_in(self) -> bool:
+        """Whether a person may be asked to sign in: nothing else says who asks."""
+        return self.url is not None and not self.secrets and "authorization" not in map(str.lower, self.headers)
 
     @property
     def place(self) -> str:

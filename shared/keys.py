@@ -57,6 +57,12 @@ HTTP_TOOLS_REGISTRY = "pentad:http-tools"
 """Hash of the tools of HTTP endpoints that were registered while the system ran, by name; like that of models."""
 SERVER_REPORTS = "pentad:mcp-reports"
 """Hash of a tool-worker's name to how its MCP servers do; ends a minute after the last worker that tells."""
+GATEWAY_ADDRESS = "pentad:gateway-address"
+"""String with the address of a gateway that listens on its machine alone; ends a minute after the last that does."""
+SIGN_INS = "pentad:{pentad:sign-in}:"
+"""Begins the keys of sign-ins to MCP servers that are under way: ``asked:`` and ``back:``, each with the digest of the
+sign-in's state, end with the time to decide and minutes after a person has come back; ``lock:`` ends in under a
+minute."""
 PLUGIN_RELOAD = "pentad:plugin-reload"
 """Hash of the last request that tool-workers import their plug-ins anew; ends thirty days later."""
 PLUGIN_REPORTS = "pentad:plugin-reports"
@@ -260,6 +266,17 @@ def extraction_spending(day: str) -> str:
     """Hash of the tokens that extraction has taken on this day (UTC, ``2030-01-31``), of the whole system and of each
     tenant, with how many tasks were left to the rule; has a TTL."""
     return f"{EXTRACTION}{day}"
+
+
+def sign_in(state: str) -> tuple[str, str]:
+    """Return the keys of a sign-in: of what it is for, and of what a person has come back with. Both have a TTL."""
+    digest = hashlib.sha256(state.encode(errors="replace")).hexdigest()
+    return f"{SIGN_INS}asked:{digest}", f"{SIGN_INS}back:{digest}"
+
+
+def token_lock(place: str) -> str:
+    """Return the key of the lock of who renews a token; it has a TTL. The key has the digest of the token's place."""
+    return f"{SIGN_INS}lock:{hashlib.sha256(place.encode()).hexdigest()}"
 
 
 def undoable(tenant: str, anchor: str) -> str:

@@ -150,6 +150,9 @@ class Settings(BaseModel):
     pentad_secret_key: SecretStr | None = None
     """Encrypts secrets that are kept there from now on: 32 bytes in base64, as `openssl rand -base64 32` makes them. Of
     several, separated by commas, the first encrypts and all decrypt."""
+    pentad_public_url: str | None = None
+    """Address at which browsers reach the gateway, as `https://agents.example.com`: who signs in to an MCP server is
+    sent back there. For gateway and tool-workers. Unset: the gateway's own, where it listens on this machine alone."""
     weather_base_url: str | None = None
     """Your own Open-Meteo server, for forecasts and the search for places; unset: the public ones."""
     tavily_api_key: SecretStr | None = None
@@ -396,6 +399,15 @@ class Settings(BaseModel):
     def _http_address(cls, value: str | None) -> str | None:
         if value is not None:
             read_http_url(value)
+        return value
+
+    @field_validator("pentad_public_url")
+    @classmethod
+    def _is_a_place(cls, value: str | None) -> str | None:
+        if value is not None:
+            parts = read_http_url(value)
+            if "@" in parts.netloc or parts.query or "?" in value:
+                raise ValueError("must be an address like https://agents.example.com, without a user name or a ?")
         return value
 
     @field_validator("pentad_api_keys")

@@ -64,6 +64,7 @@ from pentad.services.gateway.tasks.message_moves import MessageMoves
 from pentad.services.gateway.tasks.message_routes import MessageRoutes
 from pentad.services.gateway.tasks.queries import Queries
 from pentad.services.gateway.tasks.session_routes import SessionRoutes
+from pentad.services.gateway.tasks.sign_in_routes import SignInRoutes
 from pentad.services.gateway.tasks.task_list import TaskList, TasksByTime
 from pentad.services.gateway.tasks.task_routes import TaskRoutes
 from pentad.services.gateway.tasks.token_routes import TokenRoutes
@@ -85,6 +86,7 @@ from pentad.shared.models.configured_models import ConfiguredModels, configured_
 from pentad.shared.policies.policy_list import configured_policies
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.presence.loop_holds import keep_telling_holds
+from pentad.shared.presence.sign_ins import SignIns, keep_telling_address
 from pentad.shared.records.record_store import Records
 from pentad.shared.secrets.secret_store import SecretStore
 from pentad.shared.service.background import Background, wait_for_redis
@@ -107,7 +109,7 @@ ROUTE_GROUPS: tuple[type, ...] = (
     *(MessageRoutes, SessionRoutes, FileRoutes, TokenRoutes, TaskRoutes, ApprovalRoutes, ForkRoutes, ToolRoutes),
     *(MemoryRoutes, ForgettingRoutes, UpkeepRoutes, KnowledgeRoutes, ErasureRoutes),
     *(ModelRoutes, CompletionRoutes, InstructionRoutes, GraphRoutes, HookRoutes, PolicyRoutes, RunRoutes),
-    *(ToolServerRoutes, HttpToolRoutes, PluginRoutes, SecretRoutes),
+    *(ToolServerRoutes, HttpToolRoutes, PluginRoutes, SecretRoutes, SignInRoutes),
     *(DeadLetterRoutes, AguiRoutes, DocumentRoutes),
 )
 """All groups of routes but health and metrics, which every service has."""
@@ -121,7 +123,7 @@ class GatewayService:
     def __init__(
         self, settings: Settings, host: str, port: int | None, others: Sequence[RunnableService], store: Store
     ) -> None:
-        self._settings, self._store = settings, store
+        self._settings, self._store, self._host = settings, store, host
         self._relay = Relay(store.url, settings.pentad_shards)
         inbox = Inbox(
             store, settings.pentad_events_maxlen, settings.pentad_events_ttl_s, settings.pentad_redis_replicas
@@ -174,6 +176,7 @@ class GatewayService:
             TokenRoutes(self._access),
             TaskRoutes(queries, tasks, control, moves, shards),
             ApprovalRoutes(approvals),
+            SignInRoutes(SignIns(store), approvals),
             ForkRoutes(forks, Comparisons(queries)),
             ToolRoutes(queries, DirectCalls(store, queries, self._intake, turns)),
             *memory_routes,
@@ -259,6 +262,8 @@ class GatewayService:
         self._background.run(self._book.follow())
         self._background.run(keep_watching(self._store))
         self._background.run(keep_telling_holds(self._store))
+        if self._settings.pentad_public_url is None and is_loopback(self._host):
+            self._background.run(keep_telling_address(self._store, self.address))
         await self._relay.start()
         if not serving:
             await self._server.start()

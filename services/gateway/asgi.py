@@ -11,6 +11,7 @@ from pentad.services.gateway.edge.browsers import token_in_address
 from pentad.services.gateway.edge.problems import ProblemError, busy, missing
 from pentad.services.gateway.tasks.websocket import WebSockets
 from pentad.shared.errors import DamagedError, OutageError
+from pentad.shared.presence.sign_ins import CALLBACK_PATH
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -50,7 +51,8 @@ class GatewayApp:
             if scope["path"] == WEBSOCKET_PATH:
                 raise ProblemError(426, _NO_UPGRADE)
             if _is_guarded(scope["path"]):
-                scope["pentad.caller"] = self._access.caller(scope["headers"], (), token_in_address(scope))
+                if scope["path"] != CALLBACK_PATH:  # a browser comes there from elsewhere, without a key
+                    scope["pentad.caller"] = self._access.caller(scope["headers"], (), token_in_address(scope))
                 self._check_started()
         except ProblemError as problem:
             await problem.response()(scope, receive, send)

@@ -151,6 +151,7 @@ def _suspend(
         return replace(call, target="calls", after=[each.id for each in made]), [each.opened for each in made]
     form = OUTCOME_FORM if suspension.needs == "outcome" else suspension.form or {"type": "object"}
     request = kept(command, call.queue, form, suspension.message or _ASKED_FOR[suspension.needs], **more)
+    writer.commit.unset(writer.keys.big, kept_decision(call.id))  # of the question before: this one is another
     return replace(call, target="approval", until=request_approval(writer, request)), ()
 
 

@@ -89,14 +89,14 @@ class _Progress:
 class OutsideClient:
     """Sends requests to servers outside.
 
-    ``allowed``: hosts that may lead inside, as ``AddressGuard`` takes them. ``timeout_s``: of a whole request.
-    ``at_once``: requests that are under way. ``resolver`` and ``wire``: look names up and carry requests to checked
-    addresses in place of the system's.
+    ``allowed``: hosts that may lead inside, as ``AddressGuard`` takes them; None: all may, for addresses that the
+    operator answers for. ``timeout_s``: of a whole request. ``at_once``: requests that are under way.
+    ``resolver`` and ``wire``: look names up and carry requests to checked addresses in place of the system's.
     """
 
     def __init__(
         self,
-        allowed: tuple[str, ...] = (),
+        allowed: tuple[str, ...] | None = (),
         *,
         timeout_s: float = TIMEOUT_S,
         at_once: int = _MAX_AT_ONCE,
@@ -104,19 +104,26 @@ class OutsideClient:
         wire: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         self._threads = ThreadPoolExecutor(_LOOK_UP_THREADS, "names")
-        self._guard = AddressGuard(allowed, resolver=resolver, executor=self._threads)
+        guard = AddressGuard(allowed or (), resolver=resolver, executor=self._threads)
+        self._guard = None if allowed is None else guard
         self._timeout_s = timeout_s
         self._wire = wire
         self._places = asyncio.Semaphore(at_once)
 
     async def get(
-        self, url: str, *, accept: str = "*/*", wants: Callable[[str], bool] = lambda _: True
+        self,
+        url: str,
+        *,
+        accept: str = "*/*",
+        wants: Callable[[str], bool] = lambda _: True,
+        redirects: int = MAX_REDIRECTS,
     ) -> OutsideAnswer:
-        """Get a URL, and follow its redirects. ``wants``: says by its content type whether a body is read.
+        """Get a URL, and follow so many ``redirects``; with 0 a redirect is the answer. ``wants``: says by its content
+        type whether a body is read.
 
         Raises ``OutboundError``.
         """
-        request = OutsideRequest("GET", url, {"accept": accept}, redirects=MAX_REDIRECTS)
+        request = OutsideRequest("GET", url, {"accept": accept}, redirects=redirects)
         return await self.send(request, wants=wants)
 
     async def post(self, url: str, content: bytes, headers: Mapping[str, str]) -> OutsideAnswer:
@@ -190,7 +197,8 @@ class OutsideClient:
         port = request.url.port if request.url.port is not None else _PORTS[request.url.scheme]
         wire = await self._carrier()
         failure: httpx2.HTTPError | None = None
-        for address in (await self._guard.addresses(host, port))[:_MAX_ADDRESSES]:
+        found = [host] if self._guard is None else await self._guard.addresses(host, port)
+        for address in found[:_MAX_ADDRESSES]:
             limits = httpx2.Timeout(limit_s, connect=_CONNECT_S).as_dict()
             pinned = httpx2.Request(
                 request.method,

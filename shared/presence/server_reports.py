@@ -22,7 +22,9 @@ _MAX_AGE_MS = 10_000
 """Milliseconds after which a report is ignored. One from as far ahead was written before the clock stepped back."""
 _BEATS_PER_SWEEP = 30
 """Reports of a worker after which it removes those of workers that were killed."""
-_FROM_BEST_TO_WORST: tuple[ServerCondition, ...] = ("ready", "connecting", "no_secret", "failing", "refused")
+_FROM_BEST_TO_WORST: tuple[ServerCondition, ...] = (
+    *("ready", "connecting", "signed_out", "no_secret", "failing", "refused"),
+)
 
 
 class WorkerServers(Contract):

@@ -106,6 +106,11 @@ class SecretStore:
         made = None if keys is None else SecretKeys(parse_secret_keys(keys.get_secret_value()))
         return None if settings.pentad_secrets is None else cls(settings.pentad_secrets, made)
 
+    @property
+    def keys(self) -> SecretKeys | None:
+        """The keys that encrypt; None where secrets are kept as they are."""
+        return self._keys
+
     async def read(self, owner: SecretOwner, name: str) -> str | None:
         """Return a secret; None when the owner has none of this name.
 

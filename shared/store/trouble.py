@@ -10,6 +10,7 @@ from pentad.contracts.streams import INBOUND, INBOUND_DEAD, split_key
 from pentad.shared.keys import (
     CLUSTER,
     FORGOTTEN_NOTES,
+    GATEWAY_ADDRESS,
     GRAPHS_PUBLISHED,
     GRAPHS_REGISTRY,
     HOOKS_PUBLISHED,
@@ -33,6 +34,7 @@ from pentad.shared.keys import (
     REMEMBERS,
     SERVER_REPORTS,
     SERVERS_REGISTRY,
+    SIGN_INS,
     TOOLS_REGISTRY,
     UNDOABLE,
 )
@@ -66,6 +68,7 @@ _OUTSIDE = {
     MODELS_REGISTRY: "hash",
     MODEL_HEALTH: "hash",
     LOOP_HOLDS: "hash",
+    GATEWAY_ADDRESS: "string",
     FORGOTTEN_NOTES: "hash",
     MEMORY_COUNTS: "hash",
     MEMORY_REBUILD: "hash",
@@ -181,7 +184,7 @@ def kind_of(key: str) -> str | None:
     if place is None:
         if key.startswith(UNDOABLE):
             return "hash"
-        return "string" if key.startswith(REMEMBERS) else _OUTSIDE.get(key)
+        return "string" if key.startswith((REMEMBERS, SIGN_INS)) else _OUTSIDE.get(key)
     parts = place[1].split(":")
     if parts[0] in _ACTORS and len(parts) > _ACTOR_PARTS:
         return _OF_ACTOR.get(parts[_ACTOR_PARTS])

@@ -52,16 +52,18 @@ _ONLY = ("includeTools", "enabled_tools", "enabledTools", "tools", "allowedTools
 _WITHOUT = ("excludeTools", "disabled_tools", "disabledTools")
 _SECONDS = ("timeout", "tool_timeout_sec")
 _MILLISECONDS = ("timeoutMs", "timeout_ms")
+_CLIENT_IDS = ("client_id", "clientId", "CLIENT_ID")
+_CLIENT_SECRETS = ("client_secret", "clientSecret", "CLIENT_SECRET")
+_SCOPES = ("scope", "scopes", "SCOPES")
 _BEARER, _HEADER_VARIABLES = "bearer_token_env_var", "env_http_headers"
 _LIMITS = ("concurrency", "rate")
 _REFUSED = {
     "envFile": "variables are not read from another file: name each in env as ${NAME}",
     "env_file": "variables are not read from another file: name each in env as ${NAME}",
-    "oauth": "a person cannot sign in here yet: give the server a token in headers, as {{secret:NAME}}",
 }
 _KNOWN = frozenset(
     {*_COMMANDS, *_URLS, *_ENVIRONMENTS, *_HEADERS, *_TYPES, *_OFF, *_ONLY, *_WITHOUT, *_SECONDS, *_MILLISECONDS}
-    | {*_REFUSED, *_LIMITS, "args", "cwd", "name", "list_as", _BEARER, _HEADER_VARIABLES}
+    | {*_REFUSED, *_LIMITS, "oauth", "auth", "args", "cwd", "name", "list_as", _BEARER, _HEADER_VARIABLES}
 )
 _MILLISECONDS_FROM = MAX_SERVER_TIMEOUT_S
 """A larger ``timeout`` is one in milliseconds: half of the programs count so, and none waits for more than an hour."""
@@ -193,7 +195,31 @@ class _EntryReader:
                 made["cwd"] = str(self._folder / self._expanded("cwd", cwd))
         else:
             made |= {"url": self._expanded("url", url), "sse": transport == "sse", "headers": self._headers(entry)}
+        if (sign_in := self._sign_in(entry)) is not None:
+            made["oauth"] = sign_in
         return made
+
+    def _sign_in(self, entry: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the client with which persons sign in; None where the entry says nothing of it, or that it is off."""
+        found = "oauth" if entry.get("oauth") not in (None, False) else "auth"
+        given = entry.get(found)
+        if found == "auth" and given != "oauth" and not (isinstance(given, Mapping) and _first(given, _CLIENT_IDS)):
+            return None  # of another kind
+        if given is True or given == "oauth":
+            return {}
+        if not isinstance(given, Mapping):
+            raise _WrongServerError(f"{found} must be an object with client_id, client_secret and scope, or true")
+        if given.get("enabled") is False:
+            return None
+        scope = _first(given, _SCOPES)
+        if isinstance(scope, Sequence) and not isinstance(scope, str):
+            scope = " ".join(map(str, scope))
+        words = (
+            ("client_id", _first(given, _CLIENT_IDS)),
+            ("client_secret", _first(given, _CLIENT_SECRETS)),
+            ("scope", scope),
+        )
+        return {name: self._expanded(f"{found}.{name}", each) for name, each in words if each is not None}
 
     def _command(self, entry: Mapping[str, Any]) -> tuple[str | None, list[str]]:
         """Return the program and its arguments: some keep both in one list, or in an object of their own."""

@@ -4,20 +4,23 @@ import asyncio
 import json
 import os
 import signal
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 import pentad
 from pentad.contracts.tool_servers import ToolServer
 from tests.support.mcp.entries import file_entry, http_process, program
+from tests.support.mcp.sign_in_server import SignInServer, redirect_of
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.replies import MODEL, Reply, call, say
 from tests.support.ports import free_port
 from tests.support.processes.stage import Stage, new_session, stage
-from tests.support.processes.up import Up
+from tests.support.processes.up import PENTAD, Up
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
@@ -163,3 +166,44 @@ async def test_a_server_is_registered_while_everything_runs(tmp_path: Path) -> N
 
 async def _lacks(agent: pentad.Agent, tool: str) -> bool:
     return not await _offers(agent, tool)
+
+
+async def test_a_person_signs_in_and_the_call_goes_on_after_everything_was_killed(tmp_path: Path) -> None:
+    """The whole way: the question, everything killed, the page, the browser that comes back, the result."""
+    port = free_port()
+    played = {"LLM_BASE_URL": f"http://127.0.0.1:{port}/v1", "LLM_MODEL_ID": MODEL, "PENTAD_RECALL_TOKENS": "0"}
+    model = ScriptedModel(calling("s__sign_in", {}), port=port)
+    async with SignInServer(tmp_path).running() as place, model:
+        key = {"PENTAD_SECRET_KEY": b64encode(bytes(32)).decode(), "PENTAD_APPROVE": "all"}
+        file = {"PENTAD_MCP": mcp_file(tmp_path, s=ToolServer(name="s", url=place.url))}
+        gateway = ("--port", str(free_port()))
+        with Up(tmp_path / "up", played | key | file, command=(str(PENTAD), "up", *gateway)) as system:
+            async with pentad.connect(await system.ready()) as agent:
+                await wait_until("it can be signed in", lambda: _offers(agent, "s__sign_in"))
+                [_ async for _ in agent.session("s1", user_id="alice").turn("use it")]
+                [waiting] = await agent.inspection.approvals()
+                await agent.management.approve(waiting.task_id, waiting.tool_call_id)
+                asked = await wait_until("it asks to sign in", lambda: _asks_for_input(agent))
+                assert asked is not None
+            system.kill_everything()
+            location = await redirect_of(asked.reason, "alice")
+            system.start()
+            address = await system.ready()
+            async with pentad.connect(address) as agent, httpx2.AsyncClient() as browser:
+                assert location.startswith(f"{address}/v1/oauth/callback?")
+                page = await browser.get(location)
+                assert (page.status_code, "It goes on by itself" in page.text) == (200, True)
+                await wait_until("the model goes on", lambda: _said(model, "knows the person. Its tools: s__add"))
+                await wait_until("the tools are offered", lambda: _offers(agent, "s__add"))
+                assert await agent.inspection.approvals() == []
+        log = "".join(each.read_text(errors="replace") for each in (tmp_path / "up").glob("*.err"))
+        assert "alice-access" not in log
+        assert "alice-access" not in str(model.chats)
+
+
+async def _asks_for_input(agent: pentad.Agent) -> Any:
+    return next((each for each in await agent.inspection.approvals() if each.needs == "input"), None)
+
+
+def _said(model: ScriptedModel, words: str) -> bool:
+    return any(words in str(each["messages"]) for each in model.chats)

@@ -40,6 +40,7 @@ PROMISED: dict[str, str | None] = {
     "PENTAD_MCP_COMMANDS": "off",
     "PENTAD_SECRETS": None,
     "PENTAD_SECRET_KEY": None,
+    "PENTAD_PUBLIC_URL": None,
     "WEATHER_BASE_URL": None,
     "TAVILY_API_KEY": None,
     "TAVILY_BASE_URL": None,

@@ -66,14 +66,15 @@ def operation(
     return _marked(Operation(method, path, described if body is None else described | {"requestBody": body}, right))
 
 
-def open_operation(method: str, path: str, summary: str, **responses: Json) -> Callable[[H], H]:
+def open_operation(method: str, path: str, summary: str, *parameters: Json, **responses: Json) -> Callable[[H], H]:
     """Declare the operation that a handler serves for everybody, without a key."""
-    return _marked(Operation(method, path, described_open(summary, **responses)))
+    return _marked(Operation(method, path, described_open(summary, *parameters, **responses)))
 
 
-def described_open(summary: str, **responses: Json) -> Json:
+def described_open(summary: str, *parameters: Json, **responses: Json) -> Json:
     """Return the OpenAPI operation object of an operation without a key."""
-    return {"summary": summary, "security": [], "responses": _by_status(responses)}
+    described: Json = {"summary": summary, "security": [], "responses": _by_status(responses)}
+    return described | {"parameters": list(parameters)} if parameters else described
 
 
 def operations_of(group: type) -> Iterator[tuple[Operation, str]]:

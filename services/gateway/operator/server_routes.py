@@ -45,6 +45,7 @@ _BODY = {
         "url": TEXT,
         "type": {"enum": ["stdio", "http", "sse"]},
         "headers": ANY_OBJECT,
+        "oauth": {**ANY_OBJECT, "description": "persons sign in: `client_id`, `client_secret`, `scope`, all optional"},
         "timeout": {"type": "number", "description": "seconds that a call may take"},
         "includeTools": {"type": "array", "items": TEXT},
         "excludeTools": {"type": "array", "items": TEXT},

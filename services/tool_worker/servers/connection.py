@@ -41,7 +41,15 @@ from pentad.contracts.tools import Artifact, ToolOutcome
 from pentad.services.tool_worker.children.call_server import MAX_PROGRESS
 from pentad.services.tool_worker.servers.http_link import HttpLink
 from pentad.services.tool_worker.servers.inputs import CannotAskError, answered
-from pentad.services.tool_worker.servers.links import LOST, NOT_SENT, SESSION_GONE, ServerLink
+from pentad.services.tool_worker.servers.links import (
+    LOST,
+    NOT_SENT,
+    SESSION_GONE,
+    SIGN_IN,
+    Bearer,
+    Challenge,
+    ServerLink,
+)
 from pentad.services.tool_worker.servers.program_link import ProgramLink, ProgramNotFoundError
 from pentad.services.tool_worker.servers.results import input_required, outcome_of, wants_input
 from pentad.services.tool_worker.servers.tool_list import ListedTool
@@ -82,6 +90,8 @@ _LOST_WORDS = ("Connection closed", "SSE stream")
 """Beginnings of the SDK's own words for a connection that has ended."""
 _SHORTEST = 4
 """Characters of a text that is hidden: shorter ones stand everywhere."""
+_TOKEN_WORD = "[token]"
+"""Word that stands in the place of a user's token."""
 _CLOSE_S = 8.0
 """Seconds that the end of a connection may take."""
 _Answer: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(CallToolResult | InputRequiredResult)
@@ -104,10 +114,18 @@ class CallLostError(Exception):
     """The connection ended during a call. The text says how."""
 
 
+class SignInNeededError(Exception):
+    """A person has to sign in before a call is made; it was not made."""
+
+    def __init__(self, challenge: Challenge) -> None:
+        super().__init__("a person has to sign in")
+        self.challenge = challenge
+
+
 class ServerConnection:
     """A connection to a server. ``changed``: called when its tools or its condition have become others.
 
-    ``hidden``: texts that nobody may see, such as the secrets in it. ``guard``: see `HttpLink`.
+    ``hidden``: texts that nobody may see, such as the secrets in it. ``guard``, ``bearer``: see `HttpLink`.
     """
 
     def __init__(
@@ -116,9 +134,11 @@ class ServerConnection:
         changed: Callable[[], None],
         *,
         guard: AddressGuard | None = None,
+        bearer: Bearer | None = None,
         hidden: Mapping[str, str] | None = None,
         longest_s: float = 600.0,
     ) -> None:
+        self._bearer = bearer
         self._server, self._changed, self._guard, self._longest_s = server, changed, guard, longest_s
         self._hidden = {name: text for name, text in (hidden or {}).items() if len(text) >= _SHORTEST}
         self.listed: tuple[ListedTool, ...] = ()
@@ -128,6 +148,8 @@ class ServerConnection:
         self.condition: ServerCondition = "connecting"
         self.since = _now()
         self.error: str | None = None
+        self.challenge: Challenge | None = None
+        """The server's words of how to sign in when it refused the connection; None where it did not."""
         self.said: str | None = None
         """Last words of a server that is away."""
         self.protocol: str | None = None
@@ -177,7 +199,8 @@ class ServerConnection:
     ) -> ToolOutcome:
         """Call a tool by the server's own name for it. Every failure is an outcome; cancelling it tells the server.
 
-        ``resumed``: the answer with which a suspended call goes on. ``files_of``: id of the call whose files are kept.
+        Raises ``SignInNeededError`` where it was not made because a person has to sign in. ``resumed``: the answer with
+        which a suspended call goes on. ``files_of``: id of the call whose files are kept.
         """
         begun, limit = perf_counter(), monotonic() + timeout_s
         self.calls += 1
@@ -257,6 +280,8 @@ class ServerConnection:
         except MCPError as error:
             if error.code == REQUEST_TIMEOUT:
                 raise TimeoutError from None
+            if (challenge := self._challenge_of(error)) is not None:
+                raise SignInNeededError(challenge) from None
             if error.code in (NOT_SENT, SESSION_GONE):
                 self._suspect(client)
                 raise NotStartedError(self._told(error)) from None
@@ -299,7 +324,7 @@ class ServerConnection:
         return await ask()
 
     async def _connected(self, limit: float) -> Client:
-        """Return the client once there is a connection. Raises ``NotStartedError``."""
+        """Return the client once there is a connection. Raises ``NotStartedError``, and ``SignInNeededError``."""
         if self._client is None:
             self._wanted.set()
             attempt, now = self._attempt, monotonic()
@@ -307,6 +332,8 @@ class ServerConnection:
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(max(patience, _ATTEMPT_S), max(0.0, limit - now))):
                     await (self._ready if patience > 0 else attempt).wait()
+        if self._client is None and self.challenge is not None:
+            raise SignInNeededError(self.challenge)
         if self._client is None:
             raise NotStartedError(self.error or "it has not answered yet")
         return self._client
@@ -324,7 +351,7 @@ class ServerConnection:
         """Connect, again and again, until cancelled."""
         failures = 0
         while True:
-            link = self._link()
+            link, refused = self._link(), None
             begun = monotonic()
             try:
                 await self._serve(link)
@@ -338,13 +365,15 @@ class ServerConnection:
                 task = asyncio.current_task()
                 if task is None or task.cancelling() or group.split((KeyboardInterrupt, SystemExit))[0] is not None:
                     raise
-                why = self._told(_first_of(group))
+                first = _first_of(group)
+                why, refused = self._told(first), self._challenge_of(first)
             except TimeoutError:
                 why = f"no answer within {CONNECT_S:g} s"
             except Exception as error:
-                why = self._told(error)
+                why, refused = self._told(error), self._challenge_of(error)
             was_ready = self.condition == "ready"
             failures = 1 if was_ready and monotonic() - begun > _QUIET_S else failures + 1
+            self.challenge = refused
             self._lost(link, why)
             metrics.mcp_losses.labels(self._server.name).inc()
             self._wanted.clear()
@@ -363,7 +392,7 @@ class ServerConnection:
     def _link(self) -> ServerLink:
         if self._server.command is not None:
             return ProgramLink(self._server, self._look.set)
-        return HttpLink(self._server, self._guard, self._longest_s)
+        return HttpLink(self._server, self._guard, self._longest_s, self._bearer)
 
     async def _serve(self, link: ServerLink) -> None:
         """Connect, list the tools, and list them again whenever they may have changed, until the link ends."""
@@ -443,6 +472,7 @@ class ServerConnection:
     def _become_ready(self, client: Client) -> None:
         self._client, self.error, self.said, self.protocol = client, None, None, client.protocol_version
         self._become("ready")
+        self.challenge = None
         self._was_ready = True
         self._ready.set()
         self._end_attempt()
@@ -458,6 +488,8 @@ class ServerConnection:
             self._lost_at, self._was_ready = monotonic(), False
         self._client = None
         self._ready.clear()
+        if self.challenge is not None:
+            self._ready.set()  # who waits need not: only a person changes this
         about = self.without_secrets(link.about())
         parts = [part for part in (why, about) if part]
         self.error = plain("; ".join(dict.fromkeys(parts)) or "it has ended", _MAX_WHY)
@@ -479,6 +511,8 @@ class ServerConnection:
         for name, secret in self._hidden.items():
             if secret in text:
                 text = text.replace(secret, f"[secret {name}]")
+        for token in () if self._bearer is None else self._bearer.hidden():
+            text = text.replace(token, _TOKEN_WORD)
         return text
 
     def _hiding(self, made: Artifact) -> Artifact:
@@ -486,7 +520,18 @@ class ServerConnection:
         data = made.data
         for name, secret in self._hidden.items():
             data = data.replace(secret.encode(), f"[secret {name}]".encode())
+        for token in () if self._bearer is None else self._bearer.hidden():
+            data = data.replace(token.encode(), _TOKEN_WORD.encode())
         return replace(made, data=data, name=self.without_secrets(made.name))
+
+    def _challenge_of(self, error: BaseException) -> Challenge | None:
+        """Return what a server that wants a person to sign in says of how; None for any other error."""
+        if self._bearer is None or not isinstance(error, MCPError) or error.code != SIGN_IN:
+            return None
+        try:
+            return Challenge.model_validate(error.data)
+        except ValidationError:
+            return None  # the server has made it
 
     def _told(self, error: BaseException) -> str:
         if isinstance(error, ValidationError):

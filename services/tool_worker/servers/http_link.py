@@ -13,6 +13,7 @@ from ssl import SSLContext
 from typing import Any
 
 import httpx2
+from mcp.client.auth.utils import extract_field_from_www_auth
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from pydantic_core import from_json, to_json
@@ -20,12 +21,17 @@ from pydantic_core import from_json, to_json
 from pentad.contracts.plain_json import values_in
 from pentad.contracts.tool_servers import ToolServer
 from pentad.services.tool_worker.servers.links import (
+    INSUFFICIENT_SCOPE,
     LOST,
     MAX_MESSAGE_BYTES,
     MAX_MESSAGE_VALUES,
     NOT_SENT,
     SESSION_GONE,
+    SIGN_IN,
     TOO_LARGE,
+    Bearer,
+    Challenge,
+    SignInError,
 )
 from pentad.services.tool_worker.servers.pace import Pace
 from pentad.shared.clipping import plain, said_by
@@ -40,6 +46,8 @@ _MAX_ADDRESSES = 4
 _MAX_CONNECTIONS = 100
 """Connections to one server at once."""
 _SHOWN = 200
+_MAX_CHALLENGE = 8_192
+"""Characters of a header in which a server says how to sign in."""
 _SESSION = "mcp-session-id"
 _NOT_REACHED = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 _SESSION_WORD = re.compile(rb"session", re.IGNORECASE)
@@ -54,14 +62,16 @@ _ADVICE = {
 class HttpLink:
     """The link to a server over HTTP. ``guard``: checks addresses; None for an address that an operator's file names.
 
-    ``longest_s``: seconds that a call may take.
+    ``longest_s``: seconds that a call may take. ``bearer``: whose requests they are; None where nobody can sign in.
     """
 
     has_ended = False
 
-    def __init__(self, server: ToolServer, guard: AddressGuard | None, longest_s: float) -> None:
+    def __init__(
+        self, server: ToolServer, guard: AddressGuard | None, longest_s: float, bearer: Bearer | None = None
+    ) -> None:
         self._server, self._longest_s = server, longest_s
-        self._wire = CheckedWire(guard, longest_s)
+        self._wire = CheckedWire(guard, longest_s, bearer)
 
     def about(self) -> str:
         return self._wire.trouble
@@ -100,8 +110,8 @@ class HttpLink:
 class CheckedWire(httpx2.AsyncBaseTransport):
     """Carries requests to checked addresses. Failures of a request with a message are answered in its name."""
 
-    def __init__(self, guard: AddressGuard | None, longest_s: float) -> None:
-        self._guard = guard
+    def __init__(self, guard: AddressGuard | None, longest_s: float, bearer: Bearer | None = None) -> None:
+        self._guard, self._bearer = guard, bearer
         self._wire: httpx2.AsyncHTTPTransport | None = None
         self._read_s = {"POST": longest_s + 10, "DELETE": _CLOSE_S}
         self.trouble = ""
@@ -110,7 +120,7 @@ class CheckedWire(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request, and return its answer."""
         try:
-            response = await self._send(request)
+            response = await self._send_as_user(request)
             if _is_stream(response):
                 self.trouble = ""
                 stream = _PacedStream(response)
@@ -158,12 +168,35 @@ class CheckedWire(httpx2.AsyncBaseTransport):
             if answered is not None:
                 return answered
         text = f"the server answered HTTP {status}{_ADVICE.get(status, '')}"
+        if self._bearer is not None and (challenge := _challenge(response)) is not None:
+            self.trouble = text = f"the server answered HTTP {status}: a person has to sign in"
+            answered = _answer(request, SIGN_IN, text, challenge)
+            if answered is not None:
+                return answered
         self.trouble = text
         if _is_error(body):
             return httpx2.Response(status, headers=_plain_headers(response), content=body)
         code = LOST if status in (502, 503, 504) else -32603
         answered = _answer(request, code, text)
         return answered or httpx2.Response(status, headers=_plain_headers(response), content=body)
+
+    async def _send_as_user(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request with the user's token; once more with another, where the server takes that one no more."""
+        if self._bearer is None:
+            return await self._send(request)
+        used = await self._bearer.token()
+        response = await self._send(_bearing(request, used))
+        if response.status_code != 401 or used is None:
+            return response
+        try:
+            renewed = await self._bearer.renewed(used)
+        except SignInError:
+            await response.aclose()
+            raise
+        if renewed is None:
+            return response
+        await response.aclose()
+        return await self._send(_bearing(request, renewed))
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request to the first address of its host that takes connections."""
@@ -268,7 +301,29 @@ def _is_error(body: bytes) -> bool:
     return isinstance(found, dict) and isinstance(found.get("error"), dict) and found.get("jsonrpc") == "2.0"
 
 
-def _answer(request: httpx2.Request, code: int, text: str) -> httpx2.Response | None:
+def _bearing(request: httpx2.Request, token: str | None) -> httpx2.Request:
+    if token is not None:
+        request.headers["authorization"] = f"Bearer {token}"
+    return request
+
+
+def _challenge(response: httpx2.Response) -> Challenge | None:
+    """Return what a refusal says of how to sign in; None for one that signing in does not change."""
+    if len(response.headers.get("www-authenticate", "")) > _MAX_CHALLENGE:
+        return Challenge() if response.status_code == 401 else None
+    error = extract_field_from_www_auth(response, "error")
+    if response.status_code != 401 and (response.status_code != 403 or error != INSUFFICIENT_SCOPE):
+        return None
+    return Challenge(
+        resource_metadata=extract_field_from_www_auth(response, "resource_metadata"),
+        scope=extract_field_from_www_auth(response, "scope"),
+        error=error or "",
+    )
+
+
+def _answer(
+    request: httpx2.Request, code: int, text: str, challenge: Challenge | None = None
+) -> httpx2.Response | None:
     """Return an error of the protocol as the answer to a request; None for a request that carries no call."""
     if request.method != "POST" or not hasattr(request, "_content"):
         return None
@@ -278,5 +333,8 @@ def _answer(request: httpx2.Request, code: int, text: str) -> httpx2.Response | 
         return None
     if not isinstance(message, dict) or message.get("id") is None or "method" not in message:
         return None
-    body = {"jsonrpc": "2.0", "id": message["id"], "error": {"code": code, "message": text}}
+    error: dict[str, Any] = {"code": code, "message": text}
+    if challenge is not None:
+        error["data"] = challenge.model_dump()
+    body = {"jsonrpc": "2.0", "id": message["id"], "error": error}
     return httpx2.Response(400, headers={"content-type": "application/json"}, content=to_json(body))

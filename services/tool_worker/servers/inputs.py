@@ -27,7 +27,7 @@ _MAX_FORM = 32 * 1024
 """Bytes of the form of one call."""
 _MAX_ADDRESS = 2_000
 """Characters of an address that a person is asked to open."""
-_EMPTY_FORM: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
+EMPTY_FORM: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 """Form of a question to which going on is the answer."""
 
 
@@ -80,7 +80,7 @@ def _form(forms: dict[str, dict[str, Any] | None]) -> dict[str, Any]:
     """Return the one form of all questions: that of the only one, or an object with each under its key."""
     asked = {key: form for key, form in forms.items() if form is not None}
     if not asked:
-        return _EMPTY_FORM
+        return EMPTY_FORM
     if len(asked) == 1:
         return next(iter(asked.values()))
     return {"type": "object", "properties": asked, "required": [*asked], "additionalProperties": False}

@@ -167,7 +167,7 @@ class ServerTools:
         from pentad.services.tool_worker.servers.served import ServerParts
 
         guard = AddressGuard(self._settings.pentad_web_allow) if source == "registered" else None
-        return ServerParts(self._secrets, guard, self._settings.pentad_step_timeout_s)
+        return ServerParts(self._secrets, guard, self._settings, self._store)
 
     def _look(self) -> None:
         """Take up the tools that servers have now."""

@@ -1,6 +1,7 @@
 """Which of a server's tools are offered, under which names, and why others are left out. Pure."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic_core import to_json
@@ -79,6 +80,21 @@ def offered_tools(server: ToolServer, listed: Sequence[ListedTool], *, cut: bool
         own_names[name] = tool.name
         specs[name] = _spec(server, name, tool)
     return OfferedTools(specs, own_names, tuple(left_out[:MAX_LEFT_OUT]), len(left_out))
+
+
+def sign_in_name(server: ToolServer) -> str:
+    """Return the name of the tool that asks a person to sign in to a server."""
+    return tool_name(server.name, "sign_in")
+
+
+def with_sign_in(server: ToolServer, offered: OfferedTools) -> OfferedTools:
+    """Return the tools with one more, which asks a person to sign in; one of the server's own with its name is kept."""
+    name = sign_in_name(server)
+    if name in offered.specs:
+        return offered
+    description = f"Ask the person to sign in to {plain(server.name, _MAX_SHOWN)}; its tools are known and usable then."
+    spec = ToolSpec(name=name, description=description, effect=Effect.IDEMPOTENT, timeout=server.timeout or TIMEOUT_S)
+    return replace(offered, specs={**offered.specs, name: spec})
 
 
 def _why_not(tool: ListedTool, name: str, taken: Mapping[str, str]) -> str | None:

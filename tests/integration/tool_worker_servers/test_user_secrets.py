@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pentad.contracts.tool_servers import ToolServer
-from pentad.services.tool_worker.servers import served
+from pentad.services.tool_worker.servers import connection_pool, served
 from pentad.shared.secrets import user_secrets
 from pentad.shared.secrets.secret_store import SecretOwner, SecretStore
 from tests.integration.tool_worker_servers.conftest import Offer
@@ -107,7 +107,7 @@ class _Uses:
 async def test_connections_are_bounded_and_idle_ones_make_room(
     tmp_path: Path, offer: Offer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served, "MAX_CONNECTIONS", 2)
+    monkeypatch.setattr(connection_pool, "MAX_CONNECTIONS", 2)
     settings = await keep(tmp_path, **TOKENS, carol="carols-token")
     async with http_process("http", tmp_path) as process:
         server = ToolServer(name="s", url=process.url, headers={"Authorization": "{{secret:TOKEN}}"})
@@ -158,7 +158,7 @@ async def test_a_secret_that_cannot_stand_in_a_header_is_told_by_its_name(tmp_pa
 async def test_a_users_connection_that_nobody_uses_is_closed(
     tmp_path: Path, offer: Offer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served, "_IDLE_S", 0.1)
+    monkeypatch.setattr(connection_pool, "_IDLE_S", 0.1)
     settings = await keep(tmp_path, **TOKENS)
     async with http_process("http", tmp_path) as process:
         server = ToolServer(name="s", url=process.url, headers={"Authorization": "{{secret:TOKEN}}"})

@@ -28,7 +28,7 @@ def raw(name: str, kind: str, *files: Path, **more: Any) -> ToolServer:
 def file_entry(server: ToolServer) -> dict[str, Any]:
     """Return an entry as a file has it."""
     return server.model_dump(
-        mode="json", include={"command", "args", "cwd", "env", "url", "headers"}, exclude_defaults=True
+        mode="json", include={"command", "args", "cwd", "env", "url", "headers", "oauth"}, exclude_defaults=True
     )
 
 

@@ -15,6 +15,7 @@ from pentad.contracts.streams import (
     TOOL_CALLS,
 )
 from pentad.shared.keys import (
+    GATEWAY_ADDRESS,
     GRAPHS_PUBLISHED,
     GRAPHS_REGISTRY,
     HOOKS_PUBLISHED,
@@ -28,7 +29,9 @@ from pentad.shared.keys import (
     load,
     model_call_wanted,
     session_index,
+    sign_in,
     timers,
+    token_lock,
 )
 from pentad.shared.store.trouble import kind_of, strangers
 
@@ -47,7 +50,10 @@ TASK, SESSION = TaskKeys(3, "acme", "mail"), SessionKeys(3, "acme", "mail")
         ("hash", [GRAPHS_PUBLISHED, GRAPHS_REGISTRY, HOOKS_PUBLISHED, POLICIES_REGISTRY]),
         ("zset", [TASK.messages, TASK.signals, SESSION.messages, SESSION.signals, timers(3), session_index(3, "acme")]),
         ("list", [TASK.log, TASK.steps, SESSION.turns]),
-        ("string", [dedup(3, "acme", "s", "m"), model_call_wanted(3, "5f0c")]),
+        (
+            "string",
+            [dedup(3, "acme", "s", "m"), model_call_wanted(3, "5f0c"), GATEWAY_ADDRESS, *sign_in("s"), token_lock("p")],
+        ),
         (None, ["pentad:{3}:unheard-of", "pentad:unheard-of", "other"]),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pentad.contracts.tool_servers import ToolServer
+from pentad.contracts.tool_servers import ServerSignIn, ToolServer
 from pentad.shared.errors import SettingsError
 from pentad.shared.tool_servers.jsonc import read_jsonc
 from pentad.shared.tool_servers.server_file import MAX_FILE_BYTES, MAX_SERVERS, ServerFile, read_server_file
@@ -153,6 +153,31 @@ def test_fields_that_mean_nothing_here_are_noted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "client"),
+    [
+        ({}, None),
+        ({"oauth": False}, None),
+        ({"oauth": {"enabled": False}}, None),
+        ({"auth": {"token": "x"}}, None),
+        ({"oauth": True}, ServerSignIn()),
+        ({"oauth": {}}, ServerSignIn()),
+        ({"auth": "oauth"}, ServerSignIn()),
+        ({"oauth": {"clientId": "a", "callbackPort": 80}}, ServerSignIn(client_id="a")),
+        (
+            {"auth": {"CLIENT_ID": "a", "CLIENT_SECRET": "${API_KEY}", "scopes": ["x", "y"]}},
+            ServerSignIn(client_id="a", client_secret="key-2", scope="x y"),
+        ),
+    ],
+)
+def test_who_signs_persons_in_is_read_from_all_forms(
+    fields: dict[str, Any], client: ServerSignIn | None, tmp_path: Path
+) -> None:
+    [server] = read(tmp_path, json.dumps({"mcpServers": {"s": {"url": "https://h", **fields}}})).servers
+    assert server.oauth == client
+    assert "key-2" not in repr(server)
+
+
+@pytest.mark.parametrize(
     ("entry", "said"),
     [
         ({"command": "x", "env": {"T": "${NOT_SET}"}}, "server 's': env.T: the variable NOT_SET is not set"),
@@ -170,7 +195,19 @@ def test_fields_that_mean_nothing_here_are_noted(tmp_path: Path) -> None:
         ({"command": "x", "env": ["A=1"]}, "env must be an object of texts"),
         ({"command": "x", "env": {"A=B": "1"}}, "is not the name of a variable"),
         ({"command": "x", "envFile": ".env"}, "envFile: variables are not read from another file"),
-        ({"url": "http://h", "oauth": {"client": "x"}}, "oauth: a person cannot sign in here yet"),
+        (
+            {"url": "http://h", "oauth": "yes"},
+            "oauth must be an object with client_id, client_secret and scope, or true",
+        ),
+        ({"url": "http://h", "oauth": {"client_secret": "x"}}, "client_secret needs the client_id whose secret it is"),
+        ({"url": "http://h", "oauth": {"client_id": "a\n"}}, "must be a line of ASCII"),
+        (
+            {"url": "http://h", "oauth": {"client_id": "a", "client_secret": "{{secret:}}"}},
+            "write a secret as {{secret",
+        ),
+        ({"url": "http://h", "oauth": True, "headers": {"authorization": "x"}}, "leave out the header Authorization"),
+        ({"url": "http://h", "oauth": True, "headers": {"X": "{{secret:A}}"}}, "and secrets in headers"),
+        ({"command": "x", "oauth": True}, "oauth belongs to a server with a url"),
         ({"url": "ftp://h"}, "must be an address like https://HOST/PATH"),
         ({"url": "http://h/{{secret:A}}"}, "url: a secret would be seen there"),
         ({"command": "x", "args": ["{{secret:A}}"]}, "args: a secret would be seen there"),
