@@ -6,18 +6,16 @@ What has failed is told to Redis, and all workers hear of it within a second. A 
 import asyncio
 import logging
 from time import monotonic
-from typing import Any, Literal, NoReturn
+from typing import Literal, NoReturn
 
 from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.tools import Rate, ToolOutcome, ToolSpec
+from pentad.services.tool_worker.errands import Errands
 from pentad.shared import metrics
 from pentad.shared.clipping import clip
-from pentad.shared.errors import OutageError
-from pentad.shared.event_loop import cancel_all
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import BREAKER_CHANGES, TOOL_BREAKER, tool_breaker
 from pentad.shared.presence.tool_states import refusal_text
-from pentad.shared.store.beats import write_before_stop
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.telemetry import ThrottledLog
 
@@ -65,7 +63,7 @@ class ToolBreakers:
         self._known: dict[str, BreakerState] = {}
         self._seen = 0
         """Number of the last change that is known."""
-        self._errands: set[asyncio.Task[None]] = set()
+        self._errands = Errands(store, "breakers of tools")
 
     def refuses(self, command: ToolCallCommand) -> bool:
         """Whether calls are refused just now, as far as is known here."""
@@ -92,10 +90,10 @@ class ToolBreakers:
             return
         if outcome is not None and outcome.kind in _FAILURES:
             how: Note = "lost" if outcome.kind in _LOSSES else "failed"
-            self._run_errand(self._note(command, spec, how, outcome.text))
+            self._errands.run(self._note(command, spec, how, outcome.text))
         elif _key_of(command) in self._known:
             worked = outcome is not None and outcome.kind in ("ok", "suspended")
-            self._run_errand(self._note(command, spec, "ok" if worked else "gone"))
+            self._errands.run(self._note(command, spec, "ok" if worked else "gone"))
 
     async def _note(self, command: ToolCallCommand, spec: ToolSpec, what: Note, reason: str = "") -> bool:
         """Tell Redis, and hear what it makes of that. Return whether a trial may be made."""
@@ -126,31 +124,12 @@ class ToolBreakers:
         while len(self._known) > _MAX_KNOWN:
             self._known.pop(next(iter(self._known)))
 
-    def _run_errand(self, work: Any) -> None:
-        task = asyncio.ensure_future(self._quietly(work))
-        self._errands.add(task)
-        task.add_done_callback(self._errands.discard)
-
-    async def _quietly(self, work: Any) -> None:
-        """Do an errand. A failure that cannot be told does not count."""
-        try:
-            await work
-        except OutageError as error:
-            _say.warning("note", "breakers of tools wait: %s", error)
-        except Exception as error:  # of one errand: the others go on
-            self._store.stumbled("breakers of tools", error)
-
     async def run(self) -> NoReturn:
         """Read what other workers have noted. Runs for ever."""
         while True:
             await asyncio.sleep(_READ_S)
-            await self._quietly(self._read())
+            await self._errands.quietly(self._read())
 
     async def finish(self) -> None:
         """Tell what has ended, before the worker stops."""
-        await write_before_stop(self._store, "a failure of a tool", self._settle())
-        await cancel_all(self._errands)
-
-    async def _settle(self) -> None:
-        while self._errands:
-            await asyncio.wait(self._errands)
+        await self._errands.finish("a failure of a tool")

@@ -4,19 +4,19 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from secrets import token_hex
-from typing import Any, Literal
+from typing import Literal
 
 from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.streams import TOOL_CALLS, split_key
 from pentad.contracts.tools import CallLimit, Rate, ToolSpec
+from pentad.services.tool_worker.errands import Errands
 from pentad.shared import metrics
-from pentad.shared.errors import OutageError, PoisonError
-from pentad.shared.event_loop import cancel_all
+from pentad.shared.errors import PoisonError
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import TaskKeys, task_parts, tool_limit, waiting_calls
 from pentad.shared.presence.published import TOOLS
-from pentad.shared.store.beats import beat_s, write_before_stop
+from pentad.shared.store.beats import beat_s
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.telemetry import ThrottledLog
 from pentad.shared.work.entry import Entry
@@ -97,8 +97,7 @@ class ToolLimits:
         self._look_at: dict[str, float] = {}
         """Loop time of the next look at each limit, by its name."""
         self._changed = asyncio.Event()
-        self._errands: set[asyncio.Task[None]] = set()
-        """Tasks that tell Redis something beside the work: calls have ended, or the turn of others has come."""
+        self._errands = Errands(store, "limits of tools")
         self._cursors: dict[int, Argument] = {}
 
     def use(self, specs: Iterable[ToolSpec]) -> None:
@@ -132,19 +131,14 @@ class ToolLimits:
         ref = CallReference.of(entry, command).text
         limit = self._held.pop(ref, None)
         if limit is not None and not keep:
-            self._run_errand(self._give_back(limit, ref))
+            self._errands.run(self._give_back(limit, ref))
 
     async def _give_back(self, limit: CallLimit, ref: str) -> None:
         await self._tell(limit, "leave", ref)
 
     async def finish(self) -> None:
         """Tell of the calls that have ended, before the worker stops."""
-        await write_before_stop(self._store, "a place of a tool call", self._settle())
-        await cancel_all(self._errands)
-
-    async def _settle(self) -> None:
-        while self._errands:
-            await asyncio.wait(self._errands)
+        await self._errands.finish("a place of a tool call")
 
     # Turns
 
@@ -158,7 +152,7 @@ class ToolLimits:
         if waiting >= 0:
             metrics.tool_waiting.labels(limit.name).set(waiting)
         for ref in told:
-            self._run_errand(self._serve(limit, ref.decode()))
+            self._errands.run(self._serve(limit, ref.decode()))
         return bool(runs)
 
     def _plan(self, name: str, wait_ms: int, *, looked: bool) -> None:
@@ -179,20 +173,6 @@ class ToolLimits:
         elif became == b"closed":
             await self._tell(limit, "leave", ref, worker="")
 
-    def _run_errand(self, work: Any) -> None:
-        task = asyncio.ensure_future(self._quietly(work))
-        self._errands.add(task)
-        task.add_done_callback(self._errands.discard)
-
-    async def _quietly(self, work: Any) -> None:
-        """Do an errand. One that fails is made good by time: a place ends, and a missing call is served again."""
-        try:
-            await work
-        except OutageError as error:
-            _say.warning("errand", "limits of tools wait: %s", error)
-        except Exception as error:  # of one errand: the others go on
-            self._store.stumbled("limits of tools", error)
-
     # Loops
 
     async def run(self) -> None:
@@ -202,14 +182,14 @@ class ToolLimits:
         while True:
             now = loop.time()
             if now >= beat_at:
-                await self._quietly(self._beat())
+                await self._errands.quietly(self._beat())
                 beat_at = now + beat_s(self._lease_ms)
             if now >= sweep_at:
-                await self._quietly(self._sweep())
+                await self._errands.quietly(self._sweep())
                 sweep_at = now + _IDLE_S
             for name in [name for name, due in self._look_at.items() if due <= now]:
                 self._look_at[name] = now + _IDLE_S
-                await self._quietly(self._look(name))
+                await self._errands.quietly(self._look(name))
             await self._sleep_until(min(beat_at, sweep_at, *self._look_at.values()))
 
     async def _sleep_until(self, due: float) -> None:
