@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from pydantic_core import from_json
 
-from pentad.client.gateway import Rest
+from pentad.client.gateway import TIMEOUT_S, Rest
 from pentad.contracts.approvals import ApprovalDecision, PendingApproval
 from pentad.contracts.comparisons import TaskComparison
 from pentad.contracts.envelope import Contract
@@ -25,6 +25,7 @@ from pentad.contracts.memories import (
 )
 from pentad.contracts.paths import TaskPath
 from pentad.contracts.records import ShownStatus, StepPrompt, Task, TaskStep, UnreadableTask
+from pentad.contracts.turn_states import TurnState
 from pentad.errors import NotFound, Refused, WrongGraph
 from pentad.shared.agent_graphs.given import GivenGraph, WrongSpec, spec_of
 from pentad.shared.agent_graphs.references import KnownNames, reference_problems, unknown_tools
@@ -92,6 +93,17 @@ class Inspection:
     async def task(self, task_id: str) -> Task:
         """One task; archived ones answer from their record. Raises ``NotFound``, or its kind ``Unreadable``."""
         return Task.model_validate(await self._rest.call("GET", path_of("tasks", task_id)))
+
+    async def run(self, message_id: str, session_id: str, wait: float | None = None) -> TurnState:
+        """Return how far the turn of a message is, and what has come of it. Raises ``NotFound``.
+
+        ``wait``: seconds to wait for its end; None: none.
+        """
+        timeout_s = TIMEOUT_S + (wait or 0.0)
+        found = await self._rest.call(
+            "GET", path_of("runs", message_id), timeout_s=timeout_s, session_id=session_id, wait=wait
+        )
+        return TurnState.model_validate(found)
 
     async def transcript(self, task_id: str) -> Transcript:
         """A task's messages. Raises ``NotFound``."""

@@ -170,7 +170,7 @@ class GatewayService:
         memory_routes = self._memory_routes(queries, records)
         forks = Forks(store, queries, actors, self._book, self._models, self._erasures.task, settings)
         return (
-            MessageRoutes(self._intake, turns, shards),
+            MessageRoutes(self._intake, turns, queries, approvals, shards),
             SessionRoutes(queries, self._streams, shards),
             FileRoutes(self._workspaces, shards),
             TokenRoutes(self._access),

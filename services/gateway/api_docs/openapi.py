@@ -29,6 +29,7 @@ from pentad.contracts.runs import InstructionRun, ToolRun
 from pentad.contracts.tokens import AccessToken, TokenRequest
 from pentad.contracts.tool_servers import ServerReport
 from pentad.contracts.tools import ToolSpec
+from pentad.contracts.turn_states import TurnState
 from pentad.services.gateway.edge.operations import described_open, paths_of
 from pentad.services.gateway.edge.schemas import ANY_OBJECT, REFS, TEXT, Json, gives, object_of, ref
 
@@ -56,7 +57,7 @@ def _schemas() -> Json:
     tasks = Task, UnreadableTask, StepPrompt, InstructionRun, ToolRun, TaskStep, TaskPath, TaskComparison
     memory = RecalledMemories, OpenedAnchor, MemoryStats, MemoryRebuild, KeptEpisode
     known = KnownNode, KnownEdge, Neighbourhood
-    tokens = TokenRequest, AccessToken, PendingApproval, ApprovalDecision, ApprovalRule
+    tokens = TokenRequest, AccessToken, PendingApproval, ApprovalDecision, ApprovalRule, TurnState
     runnables = Instruction, GraphSpec, ToolSpec, HookSpec, ServerReport
     models = (*tasks, *memory, *known, *tokens, *runnables, InboundMessage, ModelCompletion, ModelEntry)
     wanted = [(model, "serialization") for model in models]

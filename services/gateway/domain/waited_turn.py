@@ -1,12 +1,14 @@
 """The events of a message's turn, collected for a client who waits for its end. Pure."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
 
-from pentad.contracts.events import MessageEvent, SessionEvent, Snapshot, TaskEnd, event_adapter
-from pentad.contracts.turns import TurnEnd, TurnTracker
+from pentad.contracts.events import MessageEvent, SessionEvent, Snapshot, TaskEnd, TaskUsage, event_adapter
+from pentad.contracts.records import Task
+from pentad.contracts.turns import ASKED, Outcome, TurnEnd, TurnTracker
 
 
 class WaitedTurn:
@@ -19,6 +21,7 @@ class WaitedTurn:
         self.ref: str | None = None
         """Name under which the whole text is kept if it was cut."""
         self.events: list[dict[str, Any]] = []
+        self._usage: TaskUsage | None = None
 
     @property
     def message_id(self) -> str:
@@ -36,9 +39,28 @@ class WaitedTurn:
         return self._turn.task_id
 
     @property
-    def status(self) -> str | None:
+    def status(self) -> Outcome | None:
         """Outcome of the turn; None while it goes on."""
         return None if self._turn.end is None else self._turn.end.outcome
+
+    @property
+    def usage(self) -> TaskUsage | None:
+        """Usage that the end of the turn's task tells; None before it."""
+        return self._usage if self._turn.end is not None else None
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether the turn has ended because its task waits for a decision, and goes on without another message."""
+        end = self._turn.end
+        return end is not None and end.outcome == "waiting" and end.reason != ASKED
+
+    def go_on(self) -> None:
+        """Follow the turn beyond a decision that its task has waited for."""
+        self._turn = replace(self._turn, end=None)
+
+    def settle(self, task: Task) -> None:
+        """Take the end of the turn, and the task, from a look at the task."""
+        self._turn = replace(self._turn, task_id=task.task_id).settled(task.model_dump(mode="json"))
 
     def feed(self, event: dict[str, Any]) -> bool:
         """Process the session's next event, and return whether the turn has ended."""
@@ -49,8 +71,10 @@ class WaitedTurn:
             if isinstance(known, MessageEvent):
                 self.answer, self.ref = known.content, known.ref
                 self._drop_deltas(known.task_id, known.step)
-            elif isinstance(known, TaskEnd) and self._turn.end is None and known.parent_task_id is None:
-                self._drop_turn_before()
+            elif isinstance(known, TaskEnd) and known.parent_task_id is None:
+                self._usage = known.usage
+                if self._turn.end is None:
+                    self._drop_turn_before()
             elif isinstance(known, Snapshot) and self._turn.end is not None:
                 self._answer_from(known)
         return self._turn.end is not None

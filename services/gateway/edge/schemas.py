@@ -6,7 +6,7 @@ from pentad.contracts.commands import MAX_CONTENT
 
 Json = dict[str, Any]
 
-_EXTERNAL = ("session", "user", "call")
+_EXTERNAL = ("session", "user", "call", "message_id", "run")
 """Parameters of paths that are ids of other systems, percent-encoded like every part of a path."""
 
 REFS = "#/components/schemas/{model}"

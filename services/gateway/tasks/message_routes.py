@@ -4,12 +4,17 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pentad.contracts.commands import InboundMessage
+from pentad.contracts.ids import is_external_id
+from pentad.contracts.turn_states import TurnState
 from pentad.services.gateway.domain.frames import UnreadableError, read_message
+from pentad.services.gateway.domain.waited_turn import WaitedTurn
 from pentad.services.gateway.edge.http import answer, caller_of, read_body, scope_of, session_keys, wait_of
 from pentad.services.gateway.edge.operations import operation
-from pentad.services.gateway.edge.problems import ProblemError, invalid
-from pentad.services.gateway.edge.schemas import RECEIPT, TURN, gives, json_body, query, ref
+from pentad.services.gateway.edge.problems import ProblemError, invalid, missing
+from pentad.services.gateway.edge.schemas import RECEIPT, TURN, gives, json_body, path, query, ref
+from pentad.services.gateway.tasks.approvals import Approvals
 from pentad.services.gateway.tasks.message_intake import MessageIntake, new_message_id, new_session_id
+from pentad.services.gateway.tasks.queries import Queries
 from pentad.services.gateway.tasks.turn_follower import TurnFollower
 from pentad.shared.keys import SessionKeys
 
@@ -21,8 +26,11 @@ if TYPE_CHECKING:
 class MessageRoutes:
     """Routes of clients' messages."""
 
-    def __init__(self, intake: MessageIntake, turns: TurnFollower, shards: int) -> None:
+    def __init__(
+        self, intake: MessageIntake, turns: TurnFollower, queries: Queries, approvals: Approvals, shards: int
+    ) -> None:
         self._intake, self._turns, self._shards = intake, turns, shards
+        self._queries, self._approvals = queries, approvals
 
     @operation(
         "POST",
@@ -55,6 +63,52 @@ class MessageRoutes:
         if turn.end is None:
             return answer(receipt(keys, turn.message_id) | {"task_id": turn.task_id}, 202)
         return answer(turn.result(keys.session))
+
+    @operation(
+        "GET",
+        "/v1/runs/{message_id}",
+        "The turn of a message: how far it is, its answer or why it has none, and the tool calls that wait for a "
+        "decision. With `wait`, as soon as it ends",
+        path("message_id"),
+        query(
+            "session_id",
+            "string",
+            "session of the message, which must be given, as `POST /v1/messages` has answered it",
+        ),
+        query("wait", "number", "seconds to wait for the turn's end; 600 at most are waited", minimum=0),
+        problems=(400, 404, 422),
+        right="read",
+        _200=gives("the turn", ref("TurnState")),
+    )
+    async def get_run(self, request: "Request") -> "Response":
+        """Return the state of a message's turn."""
+        (tenant, _), caller, wait_s = scope_of(request), caller_of(request), wait_of(request)
+        session, message_id = request.query_params.get("session_id"), request.path_params["message_id"]
+        if session is None:
+            raise invalid("session_id: the session of the message is needed, as `POST /v1/messages` has answered it")
+        if caller.grant is not None:
+            caller.grant.check_session(session)
+        keys = session_keys(tenant, session, self._shards)
+        if not is_external_id(message_id) or not await self._intake.was_accepted(keys, message_id):
+            raise missing("the session has no such message, or it was sent longer ago than ids are kept (a day)")
+        turn = await self._queries.turn(keys, message_id)
+        if turn.end is None and wait_s is not None:
+            left_s = wait_s if caller.left_s is None else min(wait_s, caller.left_s)
+            turn = await self._turns.follow(keys, message_id, left_s)
+        return answer((await self._state(keys, turn)).model_dump(mode="json", exclude_none=True))
+
+    async def _state(self, keys: SessionKeys, turn: WaitedTurn) -> TurnState:
+        asked = [] if turn.task_id is None else await self._approvals.of_task(keys.tenant, turn.task_id)
+        return TurnState(
+            session_id=keys.session,
+            message_id=turn.message_id,
+            task_id=turn.task_id,
+            status=turn.status or ("accepted" if turn.task_id is None else "running"),
+            reason="" if turn.end is None else turn.end.why,
+            answer=turn.answer,
+            usage=turn.usage,
+            waiting=asked,
+        )
 
 
 def message_of(request: "Request", body: Mapping[str, Any], shards: int) -> tuple[InboundMessage, SessionKeys]:

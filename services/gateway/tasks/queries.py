@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from pydantic_core import from_json, to_json
 
-from pentad.contracts.events import call_of_args, message_ref
+from pentad.contracts.events import EPHEMERAL, call_of_args, message_ref
 from pentad.contracts.graphs import GraphSpec
 from pentad.contracts.ids import LAST_MS, decoded_id, rfc3339, shard_in, shard_of
 from pentad.contracts.paths import TaskPath
@@ -15,6 +15,7 @@ from pentad.contracts.records import StepPrompt, StepRecord, Task, TaskRecord
 from pentad.contracts.tools import ToolSpec
 from pentad.services.gateway.domain.task_path import path_of, path_of_agents
 from pentad.services.gateway.domain.tool_call import is_call_session
+from pentad.services.gateway.domain.waited_turn import WaitedTurn
 from pentad.services.gateway.edge.pages import IndexEntry, Page, newest_first
 from pentad.shared.actors.headers import pairs, read_session
 from pentad.shared.actors.session_header import session_header
@@ -38,6 +39,8 @@ _LAST_CHARS = 200
 """Characters of a session's last message that the list of sessions shows."""
 _MOST_PIECES = 20
 """Pieces of the index of sessions that are read for one page."""
+_EVENTS_PAGE = 500
+"""Events of a session that are read at a time in search of a turn."""
 _VALUE_CHUNK = 50
 """Entries of a transcript that are read at a time in search of one."""
 
@@ -117,6 +120,43 @@ class Queries:
     async def messages(self, keys: SessionKeys) -> list[dict[str, Any]]:
         """Return the last messages of a session, oldest first."""
         return [_message(raw) for raw in await self._store.call("LRANGE", keys.turns, 0, -1)]
+
+    async def turn(self, keys: SessionKeys, message_id: str) -> WaitedTurn:
+        """Return the turn of a message as far as its events are written, also beyond decisions that it waited for."""
+        turn, goes_on = WaitedTurn(message_id), False
+        async for event in self._durable_events(keys):
+            if turn.end is not None:
+                if not turn.may_go_on:
+                    break
+                goes_on = True
+                turn.go_on()
+            turn.feed(event)
+        name = turn.task_id or await self._task_of_message(keys, message_id)
+        if name is not None and turn.end is None and (goes_on or turn.task_id is None):
+            task = await self.task(keys.tenant, name)
+            if task is not None:
+                turn.settle(task)
+        if turn.ref is not None and turn.task_id is not None:
+            turn.answer = await self.value(keys.tenant, turn.task_id, turn.ref) or turn.answer
+        return turn
+
+    async def _durable_events(self, keys: SessionKeys) -> AsyncIterator[dict[str, Any]]:
+        after = "-"
+        while True:
+            page = await self._store.call("XRANGE", keys.events, after, "+", "COUNT", _EVENTS_PAGE)
+            for entry, fields in page:
+                event = from_json(fields[1])
+                if event.get("type") not in EPHEMERAL:
+                    yield {"id": entry.decode()} | event
+            if len(page) < _EVENTS_PAGE:
+                return
+            after = f"({page[-1][0].decode()}"
+
+    async def _task_of_message(self, keys: SessionKeys, message_id: str) -> str | None:
+        """Return the task that has a message; None where the session does not remember that."""
+        said = next((m for m in await self.messages(keys) if m.get("message_id") == message_id), {})
+        name = said.get("task_id")
+        return name if isinstance(name, str) else None
 
     async def candidates(self, keys: SessionKeys) -> tuple[str, ...]:
         """Return the tasks to which a session's next message may belong, the last active one first."""

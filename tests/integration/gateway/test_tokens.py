@@ -204,6 +204,7 @@ async def test_no_route_but_those_of_its_session_is_open_to_any_token(redis_url:
         ("GET", "/v1/approvals"),
         ("POST", "/v1/tasks/{task}/approvals/{tool_call_id}"),
         ("POST", "/v1/messages"),
+        ("GET", "/v1/runs/{message_id}"),
     }
     declared = [each for group in ROUTE_GROUPS for each, _ in operations_of(group) if each.path.startswith(GUARDED)]
     assert {(each.method, each.path) for each in declared if each.right is not None} == open_to_tokens
