@@ -60,7 +60,7 @@ from pentad.shared.digests.task_digest import read_utterance
 from pentad.shared.events.subscription import parse_cursor
 from pentad.shared.inbound.arrival import read_entry
 from pentad.shared.json_schema import schema_weight
-from pentad.shared.keys import actor_parts
+from pentad.shared.keys import actor_parts, sign_in
 from pentad.shared.lenient_json import read_lenient
 from pentad.shared.memory.quotes import tokens_in
 from pentad.shared.models.loose_values import parse_object
@@ -183,7 +183,8 @@ READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
     "the tokens of a memory": (tokens_in, MAX_SEGMENT_CHARS),
     "words of an address": (
         lambda text: _each(
-            (parse_page, parse_name, parse_cursor, parse_steps_cursor, anchor_of, decoded_id, read_interrupt), text
+            (parse_page, parse_name, parse_cursor, parse_steps_cursor, anchor_of, decoded_id, read_interrupt, sign_in),
+            text,
         ),
         HEAD,
     ),
