@@ -50,7 +50,7 @@ class GatewayApp:
             self._access.check_site(scope["headers"])
             if scope["path"] == WEBSOCKET_PATH:
                 raise ProblemError(426, _NO_UPGRADE)
-            if _is_guarded(scope["path"]):
+            if is_guarded(scope["path"]):
                 if scope["path"] != CALLBACK_PATH:  # a browser comes there from elsewhere, without a key
                     scope["pentad.caller"] = self._access.caller(scope["headers"], (), token_in_address(scope))
                 self._check_started()
@@ -75,7 +75,8 @@ class GatewayApp:
             raise busy(f"the gateway is starting: {trouble}", outage=True)
 
 
-def _is_guarded(path: str) -> bool:
+def is_guarded(path: str) -> bool:
+    """Return whether nobody is served at a path before it is known who asks."""
     return path.removeprefix("/").partition("/")[0] in _GUARDED
 
 
