@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from pydantic_core import from_json, to_json
 from redis.exceptions import RedisError, ResponseError
 
 from pentad.contracts.commands import InboundMessage
@@ -15,6 +16,8 @@ from pentad.shared.keys import DEDUP_TTL_S, SessionKeys, bell, dedup, told
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.store.wire import Wire
 
+_LOOK_AT, _MAX_LOOKS = 1_000, 20
+"""Entries of the inbound stream that are read at a time, and how often, in search of a message."""
 _WAIT_MS = 1000
 """How long replicas may take; a client is told after that, and may send again."""
 
@@ -118,6 +121,19 @@ class Inbox:
         mark = await self._store.call("GET", dedup(keys.shard, keys.tenant, keys.session, message_id))
         return None if mark is None else mark.decode(errors="replace").partition(" ")[2]
 
+    async def waits(self, keys: SessionKeys, message_id: str) -> bool:
+        """Whether a message of this id is in the inbound stream and has not been moved into its session yet."""
+        named, end = to_json(message_id), "+"
+        for _ in range(_MAX_LOOKS):
+            page = await self._store.call("XREVRANGE", INBOUND.key(), end, "-", "COUNT", _LOOK_AT)
+            for _, fields in page:
+                if named in fields[1] and _names(fields[1], keys, message_id):
+                    return True
+            if len(page) < _LOOK_AT:
+                return False
+            end = f"({page[-1][0].decode()}"
+        return False
+
     async def holds(self, keys: SessionKeys, entry: str, message_id: str) -> bool:
         """Whether an accepted entry is in the inbound stream, or its message has been moved into its session."""
         if await self._store.call("XRANGE", INBOUND.key(), entry, entry):
@@ -130,3 +146,15 @@ class Inbox:
         args = (DEDUP_TTL_S, event.to_json(), self._maxlen, self._ttl, keys.actor)
         done = await self._store.run("tell_once", [guard, keys.events, bell(keys.shard)], args)
         metrics.published.labels(EVENTS.name, ErrorEvent.__name__).inc(done)
+
+
+def _names(data: bytes, keys: SessionKeys, message_id: str) -> bool:
+    """Whether an entry is the message of this id, of this session."""
+    try:
+        body = from_json(data)
+    except ValueError:
+        return False
+    if not isinstance(body, dict):
+        return False
+    whose = body.get("tenant_id") or "default", body.get("session_id"), body.get("message_id")
+    return whose == (keys.tenant, keys.session, message_id)

@@ -1,11 +1,13 @@
 """The arguments of a call: checked, converted and mended before the tool's function gets them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, Protocol
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
 
 from pentad.shared.lenient_json import read_lenient
 from pentad.shared.plugins.errors import InvalidArguments
@@ -15,6 +17,8 @@ MAX_ARGUMENTS = 1_000
 """Arguments that a call may have; the mistakes of a call with more are not looked for."""
 _MAX_PROBLEMS = 5
 _MAX_VALUE_CHARS = 200
+_MAX_SCALAR_CHARS = 100
+"""Characters of a text that may be a number."""
 _CONTAINER_MISTAKES = frozenset(
     "list_type dict_type tuple_type set_type frozen_set_type sequence_str model_type dataclass_type".split()
 )
@@ -134,6 +138,33 @@ def replace_json_text(args: dict[str, Any], path: Sequence[Any]) -> bool:
     except (LookupError, TypeError, ValueError):
         return False
     return False
+
+
+def replace_scalar_text(args: dict[str, Any], path: Sequence[Any], types: Collection[str]) -> bool:
+    """Replace a text at this place by the number, or the true or false, that it is in JSON, and return whether it was
+    one. ``types``: names of the JSON types that may stand there.
+    """
+    held: Any = args
+    try:
+        for step in path[:-1]:
+            held = held[step]
+        text = held[path[-1]]
+        found = from_json(text.strip()) if len(text) <= _MAX_SCALAR_CHARS else text
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return False
+    if not _json_types(found) & {*types}:
+        return False
+    held[path[-1]] = found
+    return True
+
+
+def _json_types(value: Any) -> set[str]:
+    """Return the names of the JSON types that a number, or true or false, is of; none for any other value."""
+    if isinstance(value, bool):
+        return {"boolean"}
+    if isinstance(value, int):
+        return {"integer", "number"}
+    return {"number"} if isinstance(value, float) and isfinite(value) else set()
 
 
 def _lower(text: str) -> str:

@@ -10,17 +10,28 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from pentad.shared.plugins.arguments import complaint, expected, refuse_too_many, replace_json_text, taken
+from pentad.shared.plugins.arguments import (
+    complaint,
+    expected,
+    refuse_too_many,
+    replace_json_text,
+    replace_scalar_text,
+    taken,
+)
 from pentad.shared.plugins.errors import InvalidArguments, PluginError
 
 MAX_SCHEMA_BYTES = 32_768
 """Bytes that the schema of a tool's arguments may have."""
 _MAX_MISTAKES = 100
 """Mistakes of one call that are looked for."""
+_MAX_PASSES = 3
+"""How often the arguments of one call are mended and checked again."""
 _SHOWN_NAME = 100
 """Characters of an argument's name that are repeated."""
 _CONTAINERS = frozenset({"array", "object", "null"})
 """Types of a place where a text can only be a list or an object that was written as one."""
+_SCALARS = frozenset({"integer", "number", "boolean", "null"})
+"""Types of a place where a text can only be a number, or true or false, that was written as one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +62,10 @@ class SchemaArguments:
         if not self.accepted.any_name and (unknown := sorted(args.keys() - self.accepted.named)):
             name = unknown[0][:_SHOWN_NAME]
             raise InvalidArguments(f"tool {self.tool!r}: argument {name!r} is unknown: it takes {taken(known)}")
+        passes = 0
         while mistakes := list(islice(self.validator.iter_errors(args), _MAX_MISTAKES)):
-            fewer_mistakes = self._mended(args, mistakes)
+            passes += 1
+            fewer_mistakes = self._mended(args, mistakes) if passes <= _MAX_PASSES else None
             if fewer_mistakes is None:
                 raise InvalidArguments(complaint(self.tool, map(self._problem, mistakes), len(mistakes)))
             args = fewer_mistakes
@@ -65,8 +78,10 @@ class SchemaArguments:
             path = list(mistake.instance_path)
             if len(path) == 1 and mistake.instance is None and path[0] not in self.schema.get("required", ()):
                 changed = mended.pop(path[0], self) is None or changed
-            elif isinstance(mistake.instance, str) and _asks_for_container(mistake):
+            elif isinstance(mistake.instance, str) and _asks_for(mistake, _CONTAINERS):
                 changed = replace_json_text(mended, path) or changed
+            elif isinstance(mistake.instance, str) and path and _asks_for(mistake, _SCALARS):
+                changed = replace_scalar_text(mended, path, mistake.kind.types) or changed
         return mended if changed else None
 
     def _problem(self, mistake: Any) -> str:
@@ -82,9 +97,9 @@ class SchemaArguments:
         return f"{where}: {shortened(mistake.message)}"
 
 
-def _asks_for_container(mistake: Any) -> bool:
-    """Whether a list or an object must stand where the mistake is, and no text may."""
-    return mistake.kind.name == "type" and set(mistake.kind.types) <= _CONTAINERS
+def _asks_for(mistake: Any, types: frozenset[str]) -> bool:
+    """Whether something of these types must stand where the mistake is, and no text may."""
+    return mistake.kind.name == "type" and set(mistake.kind.types) <= types
 
 
 def arguments_of_schema(tool: str, parameters: Any, accepted: AcceptedNames) -> SchemaArguments:

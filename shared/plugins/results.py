@@ -12,11 +12,13 @@ _MAX_DEPTH = 32
 
 
 def result_text(tool: str, value: Any) -> str:
-    """Return a text as it is, and anything else as JSON (models, dataclasses, dates and the like included).
+    """Return a text as it is, nothing for None, and anything else as JSON (models, dataclasses, dates and the like).
 
     Bytes are the text that they are in UTF-8, else a data URL. Raises ``UnusableResult``, which names ``tool``, when
     the value cannot become JSON.
     """
+    if value is None:
+        return ""
     if isinstance(value, bytes | bytearray | memoryview):
         return _of_bytes(bytes(value))
     return clean(str.__str__(value)) if isinstance(value, str) else _json(tool, value)

@@ -183,12 +183,11 @@ async def test_the_same_message_id_sent_five_times_is_one_message(pentad_up: Sta
         transcript = await api.transcript(tasks[0]["task_id"])
         seen = {"session_id": line.session, "message_id": "same"}
     users = [m["content"] for m in transcript if m["role"] == "user"]
-    print(
-        f"sent 5 times: entries {len(xadd) + 1} by XADD, users' messages {users}, model asked {len(model.chats)} times"
-    )
+    asked = [chat for chat in model.chats if first["content"] in str(chat["messages"])]  # not for other tests' tasks
+    print(f"sent 5 times: entries {len(xadd) + 1} by XADD, users' messages {users}, model asked {len(asked)} times")
     assert users == ["the first body wins", "the next"]
     assert (ws, rest["message_id"], rest["session_id"]) == ("same", "same", line.session)
     assert {k: waited[k] for k in seen} == seen
     assert waited["answer"] == "once"
     assert line.answers("message_routed")[0]["message_id"] == "same"
-    assert [len(line.answers("message_routed")), len(model.chats), len(tasks)] == [2, 2, 1]
+    assert [len(line.answers("message_routed")), len(asked), len(tasks)] == [2, 2, 1]

@@ -61,10 +61,17 @@ async def test_what_waits_for_a_person_is_told_with_the_calls(runs: Stage) -> No
         assert (waiting.status, waiting.reason) == ("waiting", "approval")
         [asked] = waiting.waiting
         assert asked.tool == "echo"
-        turn = await agent.decide(asked, approved=True)
-        assert [text async for text in turn.text()][-1] == "x"
-        ended = await agent.inspection.run(message, session)
+        await agent.management.approve(asked.task_id, asked.tool_call_id)
+        ended = await agent.inspection.run(message, session, wait=60)
         assert (ended.status, ended.answer, ended.waiting) == ("completed", "x", [])
+
+
+async def test_a_message_is_known_at_once(runs: Stage) -> None:
+    async with runs.model(lambda _: say("hi")), runs.api() as api:
+        for _ in range(20):
+            session = new_session()
+            state = await api.get(f"/v1/runs/{await sent(api, session, 'hello')}?session_id={session}")
+            assert state["status"] in ("accepted", "running", "completed")
 
 
 async def test_a_turn_that_fails_says_why(runs: Stage) -> None:

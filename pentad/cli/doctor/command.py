@@ -216,7 +216,11 @@ def records_finding(settings: Settings) -> Finding:
 async def sandbox_finding(settings: Settings) -> Finding:
     """Whether scripts of models can be run on this machine, and how they are confined."""
     if settings.pentad_code == "off":
-        return Finding("sandbox", "note", "not needed: PENTAD_CODE is off, and models run no scripts")
+        return Finding(
+            "sandbox",
+            "note",
+            "not looked at: PENTAD_CODE is off here; set it as the tool-workers have it",
+        )
     if settings.pentad_sandbox == "off":
         do = "unset PENTAD_SANDBOX, unless something else confines the whole tool-worker: docs/sandbox.md"
         return Finding("sandbox", "warn", "off: scripts of models run with the tool-worker's files and network", do)

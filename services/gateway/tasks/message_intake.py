@@ -104,7 +104,8 @@ class MessageIntake:
     async def was_accepted(self, keys: SessionKeys, message_id: str) -> bool:
         """Return whether a message of this id was accepted, as long as that is known."""
         try:
-            return await persist(lambda: self._inbox.accepted_text(keys, message_id)) is not None
+            moved = await persist(lambda: self._inbox.accepted_text(keys, message_id)) is not None
+            return moved or await persist(lambda: self._inbox.waits(keys, message_id))
         except OutageError:
             raise busy("Redis is unavailable", _BUSY_S, outage=True) from None
 

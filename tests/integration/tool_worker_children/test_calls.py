@@ -19,7 +19,7 @@ from tests.integration.tool_worker_children.conftest import Tools, running
         ("add", {"a": "40", "b": 2}, "42"),
         ("returns_awaitable", {}, "later"),
         ("fail", {"how": "surrogate"}, "half ? pair"),
-        ("open_gate", {}, "null"),
+        ("open_gate", {}, ""),
     ],
 )
 async def test_results_come_back_as_text(tools: Tools, tool: str, args: dict[str, object], result: str) -> None:

@@ -97,6 +97,9 @@ def test_names_that_are_no_words_of_python_arrive_in_arguments() -> None:
         ({"room": "1", "guests": ["Ann", 5]}, "argument 'guests.1': 5 is not of type"),
         ({"room": 1}, "argument 'room': 1 is not of type"),
         ({"room": "1", "nights": "x"}, "argument 'nights': \"x\" is not of type"),
+        ({"room": "1", "nights": "1.5"}, "argument 'nights': \"1.5\" is not of type"),
+        ({"room": "1", "nights": "true"}, "argument 'nights': \"true\" is not of type"),
+        ({"room": "1", "nights": "9" * 101}, "argument 'nights': \"9"),
     ],
 )
 def test_what_does_not_fit_is_told_with_the_arguments_name(args: dict[str, Any], told: str) -> None:
@@ -112,12 +115,43 @@ def test_what_does_not_fit_is_told_with_the_arguments_name(args: dict[str, Any],
         ({"room": "1", "notes": '{"late": true}'}, {"room": "1", "notes": {"late": True}}),
         ({"room": "1", "nights": None}, {"room": "1"}),
         ({"room": "1", "notes": None}, {"room": "1", "notes": None}),
+        ({"room": "1", "nights": "3"}, {"room": "1", "nights": 3}),
+        ({"room": "1", "nights": " 3 "}, {"room": "1", "nights": 3}),
     ],
 )
-def test_two_mistakes_of_models_are_corrected(args: dict[str, Any], mended: dict[str, Any]) -> None:
+def test_three_mistakes_of_models_are_corrected(args: dict[str, Any], mended: dict[str, Any]) -> None:
     given = dict(args)
     assert define(booked, parameters=ORDER).validate(args) == mended
     assert args == given
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("number", "2.5", 2.5),
+        ("number", "-7", -7),
+        ("boolean", "true", True),
+        (["integer", "null"], "7", 7),
+        ("number", "1e999", None),
+        ("number", "NaN", None),
+        ("boolean", "1", None),
+        (["integer", "string"], "7", "7"),
+    ],
+)
+def test_a_text_is_the_number_or_the_truth_that_alone_fits(kind: Any, text: str, value: Any) -> None:
+    schema = {"type": "object", "properties": {"l": {"type": "array", "items": {"type": kind}}}}
+    found = define(whatever, parameters=schema)
+    if value is None:
+        with pytest.raises(InvalidArguments, match="is not of type"):
+            found.validate({"l": [text]})
+    else:
+        assert found.validate({"l": [text]}) == {"l": [value]}
+
+
+def test_a_flood_of_numbers_as_text_ends() -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "array", "items": {"type": "integer"}}}}
+    with took_no_longer_than(2), pytest.raises(InvalidArguments):
+        define(whatever, parameters=schema).validate({"n": ["1"] * 20_000})
 
 
 def test_a_flood_of_mistakes_is_told_in_a_few_words() -> None:

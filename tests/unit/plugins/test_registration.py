@@ -171,7 +171,7 @@ def test_text_is_returned_as_it_is(value: str) -> None:
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (None, "null"),
+        (None, ""),
         (1.5, "1.5"),
         ({"a": [1, "ä"]}, '{"a":[1,"ä"]}'),
         (Path("a/b"), '"a/b"'),

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 
 from pydantic_core import from_json, to_json
 
+from pentad.contracts.turns import NEEDS_APPROVAL
 from pentad.services.gateway.protocols.agui.translation import AguiRun, Out, messages_of
 from pentad.services.gateway.tasks.approvals import Approvals
 from pentad.services.gateway.tasks.event_stream import ALIVE, HEARTBEAT_S
@@ -50,7 +51,7 @@ class RunEvents:
                 yield b"".join(self._told(late))
             while not self._run.over:
                 try:
-                    async with asyncio.timeout(HEARTBEAT_S):
+                    async with asyncio.timeout(self._patience):
                         read = await self._stream.read()
                 except TimeoutError:
                     yield await self._looked()
@@ -58,6 +59,12 @@ class RunEvents:
                     yield b"".join(self._told(read))
         except SlowReaderError:
             return
+
+    @property
+    def _patience(self) -> float:
+        """Seconds of silence after which the run's task is looked at. A run that a decision has begun may have ended
+        before: the same decision sent again changes nothing."""
+        return HEARTBEAT_S if self._run.turn.message_id else _CATCH_UP_S
 
     async def _note_asked(self) -> None:
         """Note the calls of a run's task that wait for a decision already, beside those that are decided about now."""
@@ -100,6 +107,8 @@ class RunEvents:
         if end is None:
             return ALIVE
         await self._note_asked()
+        if end.reason == NEEDS_APPROVAL and not self._run.waits:  # what was decided has not been taken up yet
+            return ALIVE
         return _block(self._run.settled(end))
 
 

@@ -127,6 +127,11 @@ class AguiRun:
         return [*closed, _custom("gap", {"reason": "events at the cursor are not kept any more"}), self._snapshot()]
 
     @property
+    def waits(self) -> bool:
+        """Whether a tool call is known that waits for a decision."""
+        return bool(self._asked)
+
+    @property
     def _ids(self) -> Out:
         return {"threadId": self.thread, "runId": self.run}
 
