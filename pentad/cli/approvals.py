@@ -3,6 +3,7 @@
 import argparse
 import json
 
+from pentad.cli.asked import asked_lines
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
 from pentad.cli.render import call_line, fitted, style_for, table, width
@@ -35,6 +36,7 @@ async def _approvals(args: argparse.Namespace, settings: Settings) -> int:
         out.writelines(json.dumps(each.model_dump(mode="json"), ensure_ascii=False) + "\n" for each in waiting)
     elif waiting:
         out.write(table(_HEADER, fitted(_HEADER, [_row(each) for each in waiting]), style_for(out, settings)) + "\n")
+        out.writelines(f"{line}\n" for each in waiting if each.needs != "approval" for line in asked_lines(each))
     else:
         out.write("no call waits for an approval\n")
     return 0

@@ -16,7 +16,7 @@ from pentad.client.text import said_in
 from pentad.client.turns import About
 from pentad.contracts.commands import NEW_TASK
 from pentad.contracts.events import ControlResult, MessageEvent, SessionEvent, Snapshot, TaskEnd, TaskStatusEvent
-from pentad.contracts.turns import ASKED, TurnEnd
+from pentad.contracts.turns import ASKED, NEEDS_APPROVAL, TurnEnd
 from pentad.shared.settings import Settings
 
 _LINE = 1_000
@@ -166,7 +166,8 @@ def _print_json(received: Received, out: TextIO) -> None:
 def _tell(end: TurnEnd, err: TextIO) -> None:
     """Why there is no answer, or what is waited for."""
     word = "waiting for you" if end.outcome == "waiting" else end.outcome
-    err.write(f"{word}: {harmless(end.why)}\n" if end.why else f"{word}\n")
+    how = "; `pentad approvals` shows what it waits for" if end.reason == NEEDS_APPROVAL else ""
+    err.write(f"{word}: {harmless(end.why)}{how}\n" if end.why else f"{word}\n")
 
 
 def _tell_left(task_id: str | None, err: TextIO) -> None:

@@ -3,6 +3,7 @@
 import time
 from dataclasses import dataclass, field
 
+from pentad.cli.asked import asked_lines
 from pentad.cli.lines import Out
 from pentad.cli.markdown import Prose
 from pentad.cli.render import Style, call_line, harmless, one_line, result_line, width
@@ -136,6 +137,8 @@ class TaskView:
                 self._progress.show(f"running {name}{share}" + (f": {told}," if told else ""), since)
             case ApprovalRequest():
                 self.line(self._style.yellow(f"? {call_line(event.tool, event.args, columns)} waits for approval"))
+                if event.needs not in (None, "approval"):
+                    self.line(self._style.yellow("\n".join(asked_lines(event))))
             case ToolResultEvent():
                 call = self._calls.pop(event.tool_call_id, ShownCall(name))
                 self.line(self._style.dim("⚙ " + result_line(call.line, event, columns - 2)))

@@ -40,7 +40,7 @@ from pentad.contracts.tool_servers import ServerCondition, ToolServer
 from pentad.contracts.tools import Artifact, ToolOutcome
 from pentad.services.tool_worker.children.call_server import MAX_PROGRESS
 from pentad.services.tool_worker.servers.http_link import HttpLink
-from pentad.services.tool_worker.servers.inputs import CannotAskError, answered
+from pentad.services.tool_worker.servers.inputs import CannotAskError, answered, is_state_lost, same_answer
 from pentad.services.tool_worker.servers.links import (
     LOST,
     NOT_SENT,
@@ -230,8 +230,9 @@ class ServerConnection:
         named, tool = f"the server {self._server.name!r}", params.name
         try:
             if resumed is not None and resumed.needs == "input":
-                params = answered(params, resumed)
-            result = await self._patiently(params, limit, on_progress)
+                result = await self._resumed(params, resumed, limit, on_progress)
+            else:
+                result = await self._patiently(params, limit, on_progress)
             for pause in _STATE_PAUSES_S:  # it has only a state, and wants to be asked again with that
                 if not isinstance(result, InputRequiredResult) or result.input_requests:
                     break
@@ -255,6 +256,20 @@ class ServerConnection:
         except (RuntimeError, ValueError) as error:
             return ToolOutcome("error", f"{tool}: {self._told(error)}")
         return result
+
+    async def _resumed(
+        self, params: CallToolRequestParams, resumed: Resumption, limit: float, on_progress: OnProgress
+    ) -> CallToolResult | InputRequiredResult:
+        """Make a call with a person's answer. A server that knows its own state no more is asked anew, and given the
+        answer where it asks the same. Raises what `_once` does, and ``CannotAskError``."""
+        try:
+            return await self._patiently(answered(params, resumed), limit, on_progress)
+        except MCPError as error:
+            if not is_state_lost(error.data):
+                raise
+        result = await self._patiently(params, limit, on_progress)
+        again = same_answer(result, resumed) if isinstance(result, InputRequiredResult) else None
+        return result if again is None else await self._patiently(answered(params, again), limit, on_progress)
 
     async def _patiently(
         self, params: CallToolRequestParams, limit: float, on_progress: OnProgress

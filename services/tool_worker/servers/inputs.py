@@ -4,6 +4,7 @@ The protocol of 2026-07-28 has no way back from server to client: a call ends wi
 its own, and is made again with the answer and the state, hours later too, by whichever client.
 """
 
+from hashlib import sha256
 from typing import Any
 
 from mcp_types import (
@@ -27,6 +28,8 @@ _MAX_FORM = 32 * 1024
 """Bytes of the form of one call."""
 _MAX_ADDRESS = 2_000
 """Characters of an address that a person is asked to open."""
+_STATE_LOST = "invalid_request_state"
+"""Reason with which the official SDK refuses a state."""
 EMPTY_FORM: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 """Form of a question to which going on is the answer."""
 
@@ -43,6 +46,8 @@ class _State(BaseModel):
     state: str | None = None
     asked: dict[str, bool]
     """Questions by the server's own keys, each with whether it has a form."""
+    question: str = ""
+    """Digest of what the person was asked, in words and form."""
 
 
 def suspension_of(result: InputRequiredResult) -> Suspension:
@@ -54,11 +59,15 @@ def suspension_of(result: InputRequiredResult) -> Suspension:
     form = _form({key: form for key, (_, form) in asked.items()})
     if len(to_json(form)) > _MAX_FORM:
         raise CannotAskError(f"the server's form has more than {_MAX_FORM:,} bytes")
-    state = _State(state=result.request_state, asked={key: form is not None for key, (_, form) in asked.items()})
+    message = "\n".join(text for text, _ in asked.values())[:MAX_MESSAGE]
+    state = _State(
+        state=result.request_state,
+        asked={key: form is not None for key, (_, form) in asked.items()},
+        question=sha256(to_json([message, form])).hexdigest(),
+    )
     kept = state.model_dump_json()
     if len(kept) > MAX_STATE:
         raise CannotAskError(f"the server's state has more than {MAX_STATE:,} characters")
-    message = "\n".join(text for text, _ in asked.values())[:MAX_MESSAGE]
     return Suspension(
         needs="input", message=message or "the server needs to know whether to go on", form=form, state=kept
     )
@@ -84,6 +93,23 @@ def _form(forms: dict[str, dict[str, Any] | None]) -> dict[str, Any]:
     if len(asked) == 1:
         return next(iter(asked.values()))
     return {"type": "object", "properties": asked, "required": [*asked], "additionalProperties": False}
+
+
+def is_state_lost(data: Any) -> bool:
+    """Return whether an error of the protocol says that the server knows the state no more: it was restarted, or the
+    person has answered too late for it."""
+    return isinstance(data, dict) and data.get("reason") == _STATE_LOST
+
+
+def same_answer(result: InputRequiredResult, resumed: Resumption) -> Resumption | None:
+    """Return the person's answer with the server's new state; None where the server asks another question now."""
+    try:
+        before, now = _State.model_validate_json(resumed.state), suspension_of(result)
+    except (ValidationError, CannotAskError):
+        return None
+    if not before.question or _State.model_validate_json(now.state).question != before.question:
+        return None
+    return resumed.model_copy(update={"state": now.state})
 
 
 def answered(params: CallToolRequestParams, resumed: Resumption) -> CallToolRequestParams:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pydantic_core import to_json
 
+from pentad.contracts.suspensions import Resumption
 from pentad.contracts.tool_servers import ServerReport, ToolServer
 from pentad.contracts.tools import ToolOutcome
 from pentad.services.tool_worker.servers.server_tools import ServerTools
@@ -38,9 +39,16 @@ class Offering:
     def report(self, server: str) -> ServerReport:
         return next(each for each in self.source.reports() if each.name == server)
 
-    async def call(self, tool: str, timeout_s: float = 30, user: str | None = None, **args: Any) -> ToolOutcome:
+    async def call(
+        self,
+        tool: str,
+        timeout_s: float = 30,
+        user: str | None = None,
+        resumed: Resumption | None = None,
+        **args: Any,
+    ) -> ToolOutcome:
         context = ToolContext(tenant_id="default", user_id=user)
-        invocation = ToolInvocation(tool, args, timeout_s, context)
+        invocation = ToolInvocation(tool, args, timeout_s, context, resumed=resumed)
         return await self.source.run(invocation, lambda text, fraction: self.progress.append((text, fraction)))
 
     async def until(self, server: str, condition: str) -> ServerReport:

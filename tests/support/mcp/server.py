@@ -109,7 +109,9 @@ def make(folder: Path) -> MCPServer:
         asked = ctx.input_responses
         if not asked:
             form = {"type": "object", "properties": {"seats": {"type": "integer", "minimum": 1}}, "required": ["seats"]}
-            wish = ElicitRequest(params=ElicitRequestFormParams(message="How many seats?", requested_schema=form))
+            words = folder / "question"
+            question = words.read_text() if words.exists() else "How many seats?"
+            wish = ElicitRequest(params=ElicitRequestFormParams(message=question, requested_schema=form))
             return InputRequiredResult(input_requests={"seats": wish}, request_state=f"to {city}")
         answer = asked["seats"]
         assert isinstance(answer, ElicitResult)
