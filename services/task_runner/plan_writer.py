@@ -156,7 +156,8 @@ def _answered(writer: StepWriter, _: Answered, __: Materials) -> None:
 def _await_decision(writer: StepWriter, _: AwaitDecision, __: Materials) -> None:
     """Wait for persons' decisions. Results and messages stay where they are until the calls have been made."""
     writer.postpone()
-    writer.commit.set(writer.keys.header, status="waiting", reason=NEEDS_APPROVAL)
+    header = writer.keys.header
+    writer.commit.set(header, status="waiting", reason=NEEDS_APPROVAL, paused_mail=writer.arrived.user_number)
     writer.commit.stamp(writer.keys.header, "updated")
     writer.wait_for_person(NEEDS_APPROVAL)
 

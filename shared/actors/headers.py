@@ -136,7 +136,7 @@ class TaskHeader:
     paused: str = ""
     """The status that a resume leads back to: ``active``, or why the task waited; '' when it is not paused."""
     paused_mail: int = 0
-    """Number of the newest message that was told to wait because the task is paused."""
+    """Number of the last message whose sender was told that the task is paused, or waits for a decision."""
     parked: int = 0
     """How many of its messages are counted as parked, because it is paused. Only scripts change it."""
     archive_of: int = 0

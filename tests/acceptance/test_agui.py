@@ -167,3 +167,22 @@ async def test_a_client_that_was_cut_off_takes_the_run_up_where_it_was(agui: Sta
     assert again[-1]["outcome"] == {"type": "success"}
     assert repeated.text.count('"RUN_FINISHED"') == 1
     assert missing.status_code == 404
+
+
+async def test_a_message_while_a_call_waits_interrupts_its_run_with_that_call(agui: Stage) -> None:
+    """The official client allows no such run; others may."""
+    thread = new_session()
+
+    def script(request: dict[str, Any]) -> Reply:
+        return call(("echo", {"text": "secret"}))
+
+    async def interrupts(http: AsyncClient, run_id: str, text: str) -> list[str]:
+        said = [{"id": run_id, "role": "user", "content": text}]
+        told = await http.post("/agui", json={"threadId": thread, "runId": run_id, "messages": said})
+        last = json.loads(told.text.strip().rpartition("data: ")[2])
+        return [each["toolCallId"] for each in last["outcome"]["interrupts"]]
+
+    async with agui.model(script), AsyncClient(base_url=agui.url, trust_env=False, timeout=PATIENCE_S) as http:
+        first = await interrupts(http, "r1", "say it")
+        assert len(first) == 1
+        assert await interrupts(http, "r2", "use the other words") == first

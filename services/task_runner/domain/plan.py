@@ -257,7 +257,8 @@ def _plan_with_place(task: TaskHeader, arrived: Arrived, now: int, bounds: Bound
     if missing and any(call.id in arrived.results for call in task.open if rule_of(call).alone):
         return AskModel()
     if missing and all(is_kept(call) for call in missing):
-        settled = task.waits and task.reason == NEEDS_APPROVAL and not (task.status == "stale" and arrived.users)
+        told = arrived.user_number <= task.paused_mail  # who says something meanwhile is told what the task waits for
+        settled = task.waits and task.reason == NEEDS_APPROVAL and told
         return _rest(task, arrived, now, bounds) if settled else AwaitDecision()
     if missing:
         if now < task.asked_at + bounds.step_timeout_ms or not all(rule_of(call).timed for call in missing):

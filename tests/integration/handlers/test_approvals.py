@@ -420,3 +420,18 @@ async def test_the_result_of_a_call_whose_decision_a_failover_took_back_ends_its
     assert await store.call("ZSCORE", timers(0), f"expiry {task.actor}") is None
     assert not [name for name in await store.call("HKEYS", task.big) if name.startswith(b"asks:")]
     assert (await refused_decision(flow, YES, asks["tool_call_id"])).status == 409
+
+
+async def test_who_says_something_while_a_call_waits_is_told_so_once(store: Store, tmp_path: Path) -> None:
+    """Promise: a message to a task that stays waiting repeats its ``task_status: waiting``, which ends the turn."""
+    flow = await asked_flow(store, tmp_path, TO_ADA)
+    for count, text in enumerate(("use the new address", "and the old one too"), start=2):
+        await flow.say(text)
+        await flow.drive()
+        await flow.drive()
+        waits = [(e["status"], e["reason"]) for e in await told(store, "task_status")]
+        assert waits == [("waiting", "approval")] * count
+    await decide(flow, YES)
+    await flow.drive()
+    assert (await flow.status(), ran) == ("completed", ["ada"])
+    assert roles(await transcript(flow))[-3:] == ["user", "user", "assistant"]

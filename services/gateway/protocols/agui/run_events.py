@@ -1,7 +1,7 @@
 """The server-sent events of a run of AG-UI, from its beginning or from where a client was cut off."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from pydantic_core import from_json, to_json
 
@@ -48,7 +48,7 @@ class RunEvents:
                 late = await self._catch_up(_place(self._after))
                 turns = messages_of(await self._queries.messages(self._keys), self._run.run, self._run.turn.task_id)
                 yield _block(self._run.resumed(turns))
-                yield b"".join(self._told(late))
+                yield await self._told(late)
             while not self._run.over:
                 try:
                     async with asyncio.timeout(self._patience):
@@ -56,7 +56,7 @@ class RunEvents:
                 except TimeoutError:
                     yield await self._looked()
                 else:
-                    yield b"".join(self._told(read))
+                    yield await self._told(read)
         except SlowReaderError:
             return
 
@@ -89,13 +89,16 @@ class RunEvents:
                 self._run.after(from_json(event.data))
         return ()
 
-    def _told(self, read: Sequence[StreamEvent] | Missed) -> Iterable[bytes]:
+    async def _told(self, read: Sequence[StreamEvent] | Missed) -> bytes:
         if isinstance(read, Missed):
-            yield _block(self._run.after(from_json(read.snapshot)), read.position)
-            return
-        for event in read:
-            if made := self._run.after(from_json(event.data)):
-                yield _block(made, event.id)
+            return _block(self._run.after(from_json(read.snapshot)), read.position)
+        blocks = list[bytes]()
+        for each in read:
+            event = from_json(each.data)
+            if event.get("reason") == NEEDS_APPROVAL:  # for calls of earlier turns, too
+                await self._note_asked()
+            blocks.append(_block(self._run.after(event), each.id))
+        return b"".join(blocks)
 
     async def _looked(self) -> bytes:
         """Return a sign of life; where the run's task has ended or waits without our being told, the end of the run."""
