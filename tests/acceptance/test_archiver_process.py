@@ -26,10 +26,17 @@ def children(pid: int) -> list[int]:
         return []
 
 
+def _command_of(pid: int | str) -> bytes:
+    """Return a process' command line; nothing for one that has ended just now."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
 def archiver_of(up: Up) -> int | None:
     """The archiver's process; None while there is none."""
     for pid in children(up.pid):
-        if b"pentad.system.service_child" in Path(f"/proc/{pid}/cmdline").read_bytes():
+        if b"pentad.system.service_child" in _command_of(pid):
             return pid
     return None
 
