@@ -137,6 +137,8 @@ class Settings(BaseModel):
     pentad_web_allow: tuple[str, ...] = ()
     """Hosts of your own network that `web_fetch`, registered endpoints and registered MCP servers may ask, as `HOST` or
     `HOST:PORT`, separated by commas. Without it, only addresses of the public internet are asked."""
+    pentad_console: Literal["on", "off"] = "on"
+    """`on`: the gateway serves the web console at `/console`."""
     pentad_mcp: Path | None = None
     """A file of MCP servers, `{"mcpServers": {...}}` as editors and assistants keep it; the tool-workers offer their
     tools."""

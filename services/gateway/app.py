@@ -11,9 +11,11 @@ from pentad.contracts.graphs import Runnable
 from pentad.services.gateway.api_docs.document_routes import DocumentRoutes
 from pentad.services.gateway.api_docs.openapi import document
 from pentad.services.gateway.asgi import GatewayApp
+from pentad.services.gateway.console.console_routes import ConsoleRoutes
 from pentad.services.gateway.edge.access import Access
 from pentad.services.gateway.edge.browsers import open_to
 from pentad.services.gateway.edge.operations import routes_of
+from pentad.services.gateway.javascript.module_routes import ModuleRoutes
 from pentad.services.gateway.memory.erasure_routes import ErasureRoutes
 from pentad.services.gateway.memory.erasures import Erasures
 from pentad.services.gateway.memory.forgetting import Forgetting, ForgettingUndo
@@ -110,7 +112,7 @@ ROUTE_GROUPS: tuple[type, ...] = (
     *(MemoryRoutes, ForgettingRoutes, UpkeepRoutes, KnowledgeRoutes, ErasureRoutes),
     *(ModelRoutes, CompletionRoutes, InstructionRoutes, GraphRoutes, HookRoutes, PolicyRoutes, RunRoutes),
     *(ToolServerRoutes, HttpToolRoutes, PluginRoutes, SecretRoutes, SignInRoutes),
-    *(DeadLetterRoutes, AguiRoutes, DocumentRoutes),
+    *(DeadLetterRoutes, AguiRoutes, ConsoleRoutes, ModuleRoutes, DocumentRoutes),
 )
 """All groups of routes but health and metrics, which every service has."""
 
@@ -182,6 +184,8 @@ class GatewayService:
             *memory_routes,
             *self._operator_routes(queries, turns),
             AguiRoutes(self._streams, turns, queries, approvals, shards),
+            ConsoleRoutes(on=settings.pentad_console == "on"),
+            ModuleRoutes(),
         )
 
     def _memory_routes(self, queries: Queries, records: Records) -> tuple[object, ...]:
