@@ -19,8 +19,8 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
     "worker-src 'self' blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Content security policy: nothing is loaded from elsewhere, no script stands in a page, no page stands in a frame. Graphs
-are laid out in a worker, whose code the bundle of libraries has as a blob."""
+"""Content security policy: nothing is loaded from elsewhere, no script stands in a page, no page stands in a frame.
+Graphs are laid out in a worker, whose code the bundle of libraries has as a blob."""
 _HEADERS = {
     "content-security-policy": _POLICY,
     "cross-origin-opener-policy": "same-origin",

@@ -1,4 +1,4 @@
-"""Static files that come with the gateway: pages and modules for browsers, with a tag, and compressed where that is taken."""
+"""Static files that come with the gateway: pages and modules for browsers, with a tag, and compressed."""
 
 from collections.abc import Mapping
 from hashlib import sha256

@@ -91,7 +91,8 @@ function Frame({ trouble }) {
     ${asking && html`<${Keys} onClose=${() => setAsking(false)} />`}
     <main id="main" tabindex="-1">
       <${Problem} error=${trouble ?? view.error} />
-      ${view.name === name && view.View ? html`<${view.View} place=${place} />` : html`<p class="quiet" role="status">Loading …</p>`}
+      ${!place.valid && html`<p class="problem">This address names no place of the console.</p>`}
+      ${place.valid && view.name === name && view.View ? html`<${view.View} place=${place} />` : place.valid && html`<p class="quiet" role="status">Loading …</p>`}
     </main>
   </div>`
 }

@@ -1,10 +1,18 @@
 // Places in the console are addresses: `#/tasks/TASK/steps/3?view=prompt`, so that each can be kept, sent and opened.
 import { useEffect, useState } from "./html.js"
 
-/** The place that an address names: the parts of its path, and its query. */
+/** Ids and names: no `/`, no blanks, and not the names of folders, so that none leads to another path of the gateway. */
+const NAME = /^(?!\.{1,2}$)[^\s/\\\p{C}]{1,4000}$/u
+
+/**
+ * The place that an address names: the parts of its path, and its query. `valid` is false for an address that was made
+ * by hand and has a part that is no name.
+ */
 export function placeOf(hash) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?")
-  return { parts: path.split("/").filter(Boolean).map(readPart), query: new URLSearchParams(query) }
+  const parts = path.split("/").filter(Boolean).map(readPart)
+  const valid = parts.every((part) => NAME.test(part))
+  return { parts: valid ? parts : [], query: new URLSearchParams(query), valid }
 }
 
 /** The address of a place, for `href`. Query values that are empty are left out. */

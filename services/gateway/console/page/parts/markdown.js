@@ -16,9 +16,12 @@ const CLEANED = {
   RETURN_DOM_FRAGMENT: true,
 }
 
-// Images would be fetched from other hosts, and tell them who reads: they become links.
+// HTML is text, as it was written. Images would be fetched from other hosts, and tell them who reads: they are links.
 marked.use({
   renderer: {
+    html({ text }) {
+      return escaped(text)
+    },
     image({ href, text }) {
       return `<a href="${escaped(href)}">${escaped(text || href)}</a>`
     },
