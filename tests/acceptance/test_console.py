@@ -11,18 +11,20 @@ from playwright.async_api import Locator, Page, expect
 from redis.asyncio import Redis
 
 from tests.support.browser.chromium import open_page
+from tests.support.clients.api import Api
 from tests.support.javascript.packages import installed
 from tests.support.models.replies import Reply, call, say
+from tests.support.processes.cluster import Cluster
 from tests.support.processes.stage import Stage, new_session, stage
 from tests.support.redis.raw_redis import dead_letters
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.acceptance
 _ADMIN = "root"
 _OPERATOR = {"pentad.admin-key": _ADMIN}
 _HOSTILE = (
-    "<img src=x onerror=\"window.hurt=1\"><script>window.hurt=1</script>[a](javascript:window.hurt=1)"
-    "![](https://elsewhere.example/x.png)<svg onload=\"window.hurt=1\"><iframe srcdoc=\"<script>parent.hurt=1</script>\">"
+    '<img src=x onerror="window.hurt=1"><script>window.hurt=1</script>[a](javascript:window.hurt=1)'
+    '![](https://elsewhere.example/x.png)<svg onload="window.hurt=1"><iframe srcdoc="<script>parent.hurt=1</script>">'
 )
 
 
@@ -74,7 +76,9 @@ async def test_two_tasks_stream_side_by_side_and_a_message_is_moved_by_hand(cons
         gates["tea"].set()
         await expect(columns.nth(0)).to_contain_text("a text about the tea")
         await page.get_by_role("link", name="One stream").click()
-        await send(page, "and of milk", await page.locator("option", has_text="write of tea").first.get_attribute("value"))
+        await send(
+            page, "and of milk", await page.locator("option", has_text="write of tea").first.get_attribute("value")
+        )
         await expect(page.get_by_role("log")).to_contain_text("about and of milk")
         moved = messages(page).filter(has_text="and of milk")
         await moved.drag_to(page.get_by_label("Tasks and files").locator("li.task").filter(has_text="write of the sea"))
@@ -176,7 +180,7 @@ async def test_a_memory_is_opened_at_its_sentence_added_to_and_forgotten(console
         await expect(page.locator("li.hit")).not_to_have_count(before)
 
 
-async def _remembers(api: Any, session: str) -> bool:
+async def _remembers(api: Api, session: str) -> bool:
     found = await api.get(f"/v1/memory/search?q=boat&session_id={session}")
     return bool(found["hits"])
 
@@ -228,7 +232,7 @@ async def test_the_run_of_a_graph_is_watched(console: Stage) -> None:
             session = new_session()
             await api.post("/v1/messages", {"content": "go", "session_id": session, "instruction": "two_nodes"})
             task = await wait_until("the task", lambda: _task_of(api, session))
-        await page.goto(at(console, "tasks", task))
+        await page.goto(at(console, "tasks", str(task)))
         path = page.get_by_role("region", name="Path through the graph")
         await expect(path.locator(".node.active")).to_contain_text("review")
         await expect(path.locator(".node.done")).to_contain_text("draft")
@@ -237,7 +241,7 @@ async def test_the_run_of_a_graph_is_watched(console: Stage) -> None:
         await expect(page.get_by_text("answered")).to_be_visible()
 
 
-async def _task_of(api: Any, session: str) -> str | None:
+async def _task_of(api: Api, session: str) -> str | None:
     """The first task of a session, once it is there."""
     found = (await api.get(f"/v1/tasks?session_id={session}"))["items"]
     return found[-1]["task_id"] if found else None
@@ -307,3 +311,80 @@ async def test_the_first_view_is_light(console: Stage) -> None:
 async def _weigh(request: Any, sizes: list[int]) -> None:
     told = await request.sizes()
     sizes.append(told["responseBodySize"] + told["responseHeadersSize"])
+
+
+async def test_a_stream_goes_on_after_its_gateway_was_killed(cluster: Cluster) -> None:
+    """Law: who comes back with a cursor misses nothing and sees nothing twice; the console does it by itself."""
+    gateway, go = cluster.system.named("gateway")[0], asyncio.Event()
+    words = " ".join(f"word{n}" for n in range(60))
+    lost = ("WebSocket", "Failed to load resource")
+    async with (
+        cluster.model(lambda _: say(words, chunks=60, wait=go, wait_after=20)),
+        open_page(f"{gateway.url}/console#/chat/{new_session()}", allowed=lost) as page,
+    ):
+        await send(page, "talk")
+        await expect(page.get_by_role("log")).to_contain_text("word10")
+        await asyncio.to_thread(cluster.system.restart, gateway)
+        go.set()
+        await expect(page.get_by_role("article", name="Step 1").locator(".markdown")).to_have_text(
+            words, timeout=PATIENCE_S * 1000
+        )
+        await expect(page.get_by_label("Tasks and files")).to_contain_text("completed")
+
+
+async def test_fifty_updates_a_second_and_more_nodes_than_a_request_has_are_all_drawn(console: Stage) -> None:
+    words = " ".join(f"w{n}" for n in range(100))
+    async with (
+        console.model(lambda _: say(words, chunks=100, delay=0.02)),
+        console.api() as api,
+        open_page(at(console, "chat", new_session())) as page,
+    ):
+        await send(page, "talk")
+        centre = await _node(api, "the centre of all things")
+        for n in range(8):
+            hub = await _node(api, f"thing number {n} around it", centre)
+            for leaf in range(28):
+                await _node(api, f"part {leaf} of thing {n}", hub)
+        await expect(page.get_by_role("article", name="Step 1").locator(".markdown")).to_have_text(words)
+        await page.goto(at(console, "memory", "nodes", centre))
+        await page.get_by_label("Nodes", exact=True).fill("500")
+        await page.keyboard.press("Enter")
+        await expect(page.locator(".graph")).to_have_attribute("data-nodes", "233", timeout=PATIENCE_S * 1000)
+
+
+async def _node(api: Api, text: str, part_of: str | None = None) -> str:
+    """A node that a person adds, and the one that it belongs to."""
+    node = str((await api.post("/v1/memory/nodes", {"kind": "fact", "text": text}, status=201))["id"])
+    if part_of is not None:
+        await api.post("/v1/memory/edges", {"source": part_of, "target": node, "type": "part_of"}, status=201)
+    return node
+
+
+@pytest.fixture
+def locked(tmp_path: Path) -> Iterator[Stage]:
+    with stage(tmp_path, {"PENTAD_API_KEYS": "ours-key:ours,theirs-key:theirs"}) as system:
+        yield system
+
+
+async def test_who_has_no_key_sees_a_form_and_another_tenants_key_opens_nothing_of_ours(locked: Stage) -> None:
+    refused = ("Failed to load resource",)
+    async with locked.model(lambda _: say("hello Ada")):
+        async with open_page(at(locked, "chat", "s1"), allowed=refused) as page:
+            await page.get_by_label("API key").fill("guessed")
+            await page.get_by_role("button", name="Sign in").click()
+            await expect(page.get_by_role("alert")).to_contain_text("API key")
+            await page.get_by_label("API key").fill("ours-key")
+            await page.get_by_role("button", name="Sign in").click()
+            await send(page, "hello")
+            await expect(page.get_by_role("log")).to_contain_text("hello Ada")
+            task = await page.get_by_role("article", name="Step 1").get_by_role("link").get_attribute("href")
+            kept = await page.evaluate("JSON.stringify([localStorage, document.cookie, location.href])")
+            assert "ours-key" not in kept
+            await page.get_by_role("button", name="Keys").click()
+            await page.get_by_role("button", name="Sign out").click()
+            await expect(page.get_by_label("API key")).to_be_visible()
+        async with open_page(f"{locked.url}/console{task}", allowed=refused, keys={"pentad.key": "theirs-key"}) as page:
+            await expect(page.get_by_role("alert")).to_contain_text("no such task")
+            await page.goto(at(locked, "chat", "s1"))
+            await expect(page.get_by_role("textbox", name="Message")).to_be_visible()
+            assert "Ada" not in await page.content()

@@ -25,22 +25,25 @@ export async function* neighbourhood(starts, wanted, walk, signal) {
   yield shown(nodes, edges)
   if (nodes.size < Math.min(wanted, PAGE)) return
   const seen = new Set()
+  const waiting = []
   while (nodes.size < wanted) {
-    const next = [...nodes.values()].filter((node) => !seen.has(node.id) && node.depth < walk.depth).slice(0, STARTS)
-    if (!next.length) return
-    for (const node of next) seen.add(node.id)
-    const before = Math.min(...next.map((node) => node.depth))
-    if (
-      add(
-        await around(
-          next.map((node) => node.id),
-          { ...walk, depth: 1, limit: PAGE },
-        ),
-        before,
-      ).length
-    )
-      yield shown(nodes, edges)
+    const batch = waiting.pop() ?? unseen(nodes, seen, walk.depth)
+    if (!batch.length) return
+    const ids = batch.map((node) => node.id)
+    const found = await around(ids, { ...walk, depth: 1, limit: PAGE })
+    // An answer that is full has left something out: each half is asked for by itself.
+    if (found.nodes.length >= PAGE && batch.length > 1) {
+      waiting.push(batch.slice(batch.length / 2), batch.slice(0, batch.length / 2))
+    }
+    if (add(found, Math.min(...batch.map((node) => node.depth))).length) yield shown(nodes, edges)
   }
+}
+
+/** The next nodes to look around, the nearest first. */
+function unseen(nodes, seen, depth) {
+  const next = [...nodes.values()].filter((node) => !seen.has(node.id) && node.depth < depth).slice(0, STARTS)
+  for (const node of next) seen.add(node.id)
+  return next
 }
 
 /** A neighbourhood as `GraphView` takes it. */
