@@ -25,6 +25,9 @@ REDRIVEN_TTL_S = 366 * DAY_S
 ERASED_TTL_S = 400 * DAY_S
 """Seconds for which it is known that something was erased: longer than any dead letter or guard is kept."""
 
+VERSIONS_KEPT, VERSIONS_TTL_S = 10, 400 * DAY_S
+"""Versions of an entry of a registry that are kept, and seconds for which the last one is."""
+
 SMALL_EVENT = 4096
 """Bytes of an event that counts as one of ``PENTAD_EVENTS_MAXLEN``: all together may have that many times these."""
 
@@ -122,6 +125,12 @@ CLUSTER = "pentad:cluster"
 def events_kept(maxlen: int, size: int) -> int:
     """Return how many events a session keeps once one of ``size`` bytes is added: fewer the larger it is."""
     return maxlen if size <= SMALL_EVENT else 1 + maxlen * SMALL_EVENT // size
+
+
+def registry_versions(registry: str, name: str) -> str:
+    """Return the key of the list of versions that an entry of a registry has had; it ends `VERSIONS_TTL_S` after the
+    last one."""
+    return f"pentad:{{{registry}}}:versions:{name}"
 
 
 def model_places(model: str) -> tuple[str, str, str]:

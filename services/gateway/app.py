@@ -51,6 +51,7 @@ from pentad.services.gateway.operator.runnables import (
 )
 from pentad.services.gateway.operator.server_routes import SecretRoutes, ToolServerRoutes
 from pentad.services.gateway.operator.tool_servers import ToolServerRegistry
+from pentad.services.gateway.operator.version_routes import VersionRoutes
 from pentad.services.gateway.protocols.agui.agui_routes import AguiRoutes
 from pentad.services.gateway.tasks.approval_routes import ApprovalRoutes
 from pentad.services.gateway.tasks.approvals import Approvals
@@ -110,7 +111,16 @@ _START_QUIETLY_S = 1.0
 ROUTE_GROUPS: tuple[type, ...] = (
     *(MessageRoutes, SessionRoutes, FileRoutes, TokenRoutes, TaskRoutes, ApprovalRoutes, ForkRoutes, ToolRoutes),
     *(MemoryRoutes, ForgettingRoutes, UpkeepRoutes, KnowledgeRoutes, ErasureRoutes),
-    *(ModelRoutes, CompletionRoutes, InstructionRoutes, GraphRoutes, HookRoutes, PolicyRoutes, RunRoutes),
+    *(
+        ModelRoutes,
+        CompletionRoutes,
+        InstructionRoutes,
+        GraphRoutes,
+        HookRoutes,
+        PolicyRoutes,
+        RunRoutes,
+        VersionRoutes,
+    ),
     *(ToolServerRoutes, HttpToolRoutes, PluginRoutes, SecretRoutes, SignInRoutes),
     *(DeadLetterRoutes, AguiRoutes, ConsoleRoutes, ModuleRoutes, DocumentRoutes),
 )
@@ -220,6 +230,7 @@ class GatewayService:
             GraphRoutes(graph_registry(parts)),
             HookRoutes(store),
             PolicyRoutes(self._policies),
+            VersionRoutes(store),
             ToolServerRoutes(ToolServerRegistry(store, commands=settings.pentad_mcp_commands == "on")),
             HttpToolRoutes(HttpToolRegistry(store, settings.pentad_web_allow)),
             PluginRoutes(store, self._streams.closing),

@@ -388,3 +388,26 @@ async def test_who_has_no_key_sees_a_form_and_another_tenants_key_opens_nothing_
             await page.goto(at(locked, "chat", "s1"))
             await expect(page.get_by_role("textbox", name="Message")).to_be_visible()
             assert "Ada" not in await page.content()
+
+
+async def test_an_instruction_is_registered_changed_compared_and_tried_out(console: Stage) -> None:
+    entry = {"name": "console_poet", "description": "Writes poems.", "system_prompt": "Write short poems."}
+    async with (
+        console.model(lambda r: say(f"as told: {r['messages'][0]['content']}")),
+        open_page(at(console, "registries", "instructions"), keys=_OPERATOR) as page,
+    ):
+        for prompt in ("Write short poems.", "Write long poems."):
+            await page.get_by_role("button", name="Add").click()
+            await page.get_by_label("Entry").fill(json.dumps(entry | {"system_prompt": prompt}))
+            await page.get_by_role("button", name="Register").click()
+            await expect(page.get_by_role("dialog")).to_have_count(0)
+        await page.get_by_role("link", name="console_poet").click()
+        shown = page.get_by_role("region", name="console_poet", exact=True).first
+        before = shown.get_by_role("combobox", name="Compare with")
+        await before.select_option(index=2)
+        await expect(shown.locator(".gone")).to_contain_text("Write short poems.")
+        await expect(shown.locator(".added")).to_contain_text("Write long poems.")
+        await before.select_option(index=0)
+        await shown.get_by_label("Try it with this input").fill("go")
+        await shown.get_by_role("button", name="Run").click()
+        await expect(shown.get_by_role("region", name="result")).to_contain_text("as told: Write long poems.")

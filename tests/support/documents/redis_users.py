@@ -39,6 +39,7 @@ SHARES: Mapping[Service, Sequence[str]] = {
         keys.MEMORY_REBUILD,
         keys.MEMORY_REBUILD_LATER,
         *_REGISTRIES,
+        *(keys.registry_versions(registry, "*") for registry in _REGISTRIES),
         keys.SERVERS_REGISTRY,
         keys.GATEWAY_ADDRESS,
         f"{keys.SIGN_INS}*",

@@ -1,6 +1,6 @@
 // Registries: models, instructions, graphs and approval policies: listed, shown, compared, added and tried out.
 import { ask, askAsOperator } from "../client.js"
-import { clip } from "../format.js"
+import { clip, time } from "../format.js"
 import { html, useMemo, useState } from "../html.js"
 import { useAction, useLoaded } from "../loading.js"
 import { Act, Dialog, JsonField, Loading, Problem, Status, Tabs, TaskLink, Value } from "../parts/basics.js"
@@ -88,32 +88,63 @@ const TOLD = ["source", "version", "health", "default", "problem", "missing", "s
 
 function Entry({ kind, registry, entry, others, onChange, onRemoved }) {
   const name = entry[registry.name]
-  const [beside, setBeside] = useState("")
-  const own = useMemo(
-    () => Object.fromEntries(Object.entries(entry).filter(([key, value]) => !TOLD.includes(key) && value !== null)),
-    [entry],
-  )
+  const own = useMemo(() => statedOf(entry), [entry])
   const remove = useAction(async () => {
     await askAsOperator(`${registry.path}/${encodeURIComponent(name)}`, { method: "DELETE" })
     onRemoved()
     go(["registries", kind])
   })
-  const other = others.find((each) => each[registry.name] === beside)
   return html`<section class="panel" aria-label=${name}>
     <div class="row">
-      <h2 class="grow">${name} <span class="badge">${entry.source ?? ""}</span> <span class="quiet">${entry.version ?? ""}</span></h2>
-      <label>Compare with <select value=${beside} onChange=${(event) => setBeside(event.target.value)}>
-        <option value="">…</option>${others.filter((each) => each !== entry).map((each) => html`<option>${each[registry.name]}</option>`)}
-      </select></label>
+      <h2 class="grow">
+        ${name} <span class="badge">${entry.source ?? ""}</span> <span class="quiet">${entry.version ?? ""}</span>
+      </h2>
       <button type="button" onClick=${() => onChange(own)}>Edit …</button>
       ${entry.source === "registered" && html`<${Act} action=${remove} danger confirm=${`Remove ${name}?`}>Remove<//>`}
     </div>
     <${Problem} error=${remove.error} />
     ${kind === "graphs" && html`<${Drawing} graph=${entry} />`}
     ${entry.health && html`<p>Health: <${Status} of=${entry.health.state} /> ${entry.health.error ?? ""}</p>`}
-    ${other ? html`<${Difference} before=${other} after=${entry} titles=${[beside, name]} />` : html`<${Value} of=${entry} label=${name} />`}
+    <${Compared} registry=${registry} entry=${entry} own=${own} others=${others} onChange=${onChange} />
     <${Try} kind=${kind} name=${name} entry=${entry} />
   </section>`
+}
+
+/** The entry, alone or beside an earlier version of its own or another entry. */
+function Compared({ registry, entry, own, others, onChange }) {
+  const name = entry[registry.name]
+  const [beside, setBeside] = useState("")
+  const versions = useLoaded(
+    (signal) => (registry.admin ? askAsOperator : ask)(`${registry.path}/${encodeURIComponent(name)}/versions`, { signal }),
+    [entry],
+  )
+  const kept = (versions.value?.items ?? []).filter((version) => version.entry)
+  const choices = new Map([
+    ...kept.map((version, i) => [`version of ${time(version.at)} (${i})`, statedOf(version.entry)]),
+    ...others.filter((each) => each !== entry).map((each) => [each[registry.name], statedOf(each)]),
+  ])
+  const other = choices.get(beside)
+  return html`<div class="row">
+      <label>
+        Compare with${" "}
+        <select value=${beside} onChange=${(event) => setBeside(event.target.value)}>
+          <option value="">…</option>
+          ${[...choices.keys()].map((title) => html`<option key=${title}>${title}</option>`)}
+        </select>
+      </label>
+      ${other && html`<button type="button" onClick=${() => onChange({ ...other, [registry.name]: name })}>Take this one …</button>`}
+    </div>
+    <${Problem} error=${versions.error} />
+    ${
+      other
+        ? html`<${Difference} before=${other} after=${own} titles=${[beside, name]} />`
+        : html`<${Value} of=${entry} label=${name} />`
+    }`
+}
+
+/** An entry as it is registered: without what the gateway adds, and without what is left to it. */
+function statedOf(entry) {
+  return Object.fromEntries(Object.entries(entry).filter(([key, value]) => !TOLD.includes(key) && value !== null))
 }
 
 function Drawing({ graph }) {
@@ -161,15 +192,8 @@ function Add({ registry, value, entries, onClose, onAdded }) {
   })
   return html`<${Dialog} title=${`Add to ${registry.title.toLowerCase()}`} onClose=${onClose} wide>
     <${JsonField} label="Entry" value=${value} onChange=${setEntry} rows=${16} />
-    ${before && entry && html`<details open><summary>What changes</summary><${Difference} before=${stated(before, entry)} after=${entry} titles=${["in use", "new"]} /></details>`}
+    ${before && entry && html`<details open><summary>What changes</summary><${Difference} before=${statedOf(before)} after=${entry} titles=${["in use", "new"]} /></details>`}
     <${Problem} error=${add.error} />
     <div class="row end"><button type="button" class="primary" disabled=${add.busy || entry === undefined} onClick=${() => add.run()}>Register</button></div>
   <//>`
-}
-
-/** An entry without what the gateway adds, and without defaults that the other one does not state. */
-function stated(entry, other) {
-  return Object.fromEntries(
-    Object.entries(entry).filter(([key, value]) => !TOLD.includes(key) && (key in other || value !== null)),
-  )
 }
