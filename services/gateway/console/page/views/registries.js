@@ -119,9 +119,12 @@ function Compared({ registry, entry, own, others, onChange }) {
     [entry],
   )
   const kept = (versions.value?.items ?? []).filter((version) => version.entry)
+  const now = statedOf(kept[0]?.entry ?? entry)
   const choices = new Map([
-    ...kept.map((version, i) => [`version of ${time(version.at)} (${i})`, statedOf(version.entry)]),
-    ...others.filter((each) => each !== entry).map((each) => [each[registry.name], statedOf(each)]),
+    ...kept.slice(1).map((each, i) => [`${i + 1} before, ${time(each.at)}`, { before: statedOf(each.entry), after: now }]),
+    ...others
+      .filter((each) => each !== entry)
+      .map((each) => [each[registry.name], { before: statedOf(each), after: own }]),
   ])
   const other = choices.get(beside)
   return html`<div class="row">
@@ -132,12 +135,12 @@ function Compared({ registry, entry, own, others, onChange }) {
           ${[...choices.keys()].map((title) => html`<option key=${title}>${title}</option>`)}
         </select>
       </label>
-      ${other && html`<button type="button" onClick=${() => onChange({ ...other, [registry.name]: name })}>Take this one …</button>`}
+      ${other && html`<button type="button" onClick=${() => onChange({ ...other.before, [registry.name]: name })}>Take this one …</button>`}
     </div>
     <${Problem} error=${versions.error} />
     ${
       other
-        ? html`<${Difference} before=${other} after=${own} titles=${[beside, name]} />`
+        ? html`<${Difference} before=${other.before} after=${other.after} titles=${[beside, name]} />`
         : html`<${Value} of=${entry} label=${name} />`
     }`
 }
