@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -411,3 +412,34 @@ async def test_an_instruction_is_registered_changed_compared_and_tried_out(conso
         await shown.get_by_label("Try it with this input").fill("go")
         await shown.get_by_role("button", name="Run").click()
         await expect(shown.get_by_role("region", name="result")).to_contain_text("as told: Write long poems.")
+
+
+async def test_the_pictures_of_the_readme_are_what_the_console_shows(console: Stage, tmp_path: Path) -> None:
+    """``make screenshots`` keeps them in docs/images."""
+    folder = Path(os.environ.get("SCREENSHOTS", tmp_path))
+
+    def script(request: dict[str, Any]) -> Reply:
+        last = request["messages"][-1]
+        if last["role"] == "tool":
+            return say("Together they need **42 seats**:\n\n| table | seats |\n|---|---|\n| six round ones | 7 each |")
+        if "seats" in str(last["content"]):
+            return call(("calculator", {"expression": "6*7"}), text="Six tables of seven.")
+        if "invite" in str(last["content"]):
+            return call(("echo", {"text": "Dear guests, please come on Friday at eight."}))
+        return say("Here is a **menu**:\n\n1. Soup of green peas\n2. Baked fish with lemon\n3. Cake of figs")
+
+    async with console.model(script), open_page(at(console, "chat", f"dinner-{new_session()}")) as page:
+        for text in ("how many seats have six tables of seven?", "suggest a menu of three courses", "invite them all"):
+            await send(page, text, "new")
+            await expect(page.get_by_label("Tasks and files").locator("li.task").filter(has_text=text)).to_contain_text(
+                "waiting" if "invite" in text else "completed"
+            )
+        await page.get_by_role("link", name="Side by side").click()
+        await page.screenshot(path=folder / "console-chat.png")
+        await (
+            page.get_by_label("Tasks and files").locator("li.task").filter(has_text="seats").get_by_role("link").click()
+        )
+        await page.get_by_role("button", name="2. scripted").click()
+        await expect(page.get_by_role("region", name="Step 2")).to_be_visible()
+        await page.screenshot(path=folder / "console-trace.png")
+    assert all((folder / name).stat().st_size > 10_000 for name in ("console-chat.png", "console-trace.png"))
