@@ -74,6 +74,8 @@ class FakeGateway(Plan):
     """Status and body of answers about long-term memory; None: there is none."""
     listed: dict[str, list[Json]] = field(default_factory=dict)
     """Items of lists, such as tools and models; the gateway does not know any other list."""
+    operations: Json | None = None
+    """The live system; None: the gateway does not tell of it."""
     runs: deque[tuple[int, Json]] = field(default_factory=deque)
     """Answers to the next requests to run an instruction."""
     run_requests: list[tuple["Request", Json]] = field(default_factory=list)
@@ -153,6 +155,8 @@ class FakeGateway(Plan):
                 return self.memory
             case "GET", ["v1", "tools" | "models" as what] if what in self.listed:
                 return 200, {"items": self.listed[what], "next": None}
+            case "GET", ["v1", "operations"] if self.operations is not None:
+                return 200, self.operations
             case "GET", ["v1", "tasks"]:
                 return 200, self._page(request.query)
             case "GET", ["v1", "tasks", name] if name in self.tasks:

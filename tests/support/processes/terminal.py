@@ -20,8 +20,10 @@ from pentad.cli import {module}
 from pentad.shared.errors import PentadError
 from pentad.shared.settings import load_settings
 words = "url session user task instruction state text status since until limit watch json timeout"
+words += " once id step only_print plain call edit reason"
 nothing = dict.fromkeys(words.split())
 names = nothing | dict(p.split("=", 1) for p in sys.argv[1:])
+names["step"] = names["step"] and int(names["step"])
 try:
     sys.exit({module}.{run}(argparse.Namespace(**names), load_settings()))
 except PentadError as error:
@@ -45,12 +47,14 @@ def _environment(url: str, home: Path, **more: str) -> dict[str, str]:
 class Terminal:
     """A command of the client in a terminal: type into it, and wait for what it shows.
 
-    ``module``: of ``pentad.cli``; ``module:function`` where that is not ``run``.
+    ``module``: of ``pentad.cli``; ``module:function`` where that is not ``run``. ``options``: those of the command; in
+    capitals, variables of its environment.
     """
 
     def __init__(self, module: str, url: str, home: Path, **options: str) -> None:
-        self._command = _command(module, options)
-        self._environment = _environment(url, home)
+        variables = {name: text for name, text in options.items() if name.isupper()}
+        self._command = _command(module, {name: text for name, text in options.items() if name not in variables})
+        self._environment = _environment(url, home, **variables)
         self.screen = ""
         """Output since the last ``sees``, with control sequences."""
         self._display = pyte.Screen(COLUMNS, ROWS)
@@ -90,6 +94,11 @@ class Terminal:
     def type(self, text: str) -> None:
         """Press keys: ``\\r`` is Enter, ``\\x03`` Ctrl-C, ``\\x04`` Ctrl-D."""
         os.write(self._master, text.encode())
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Make the terminal another size, as a person who pulls at its window."""
+        self._display.resize(rows, columns)
+        termios.tcsetwinsize(self._master, (rows, columns))  # which sends SIGWINCH
 
     def modes(self) -> list[object]:
         """Return how the terminal treats keys and output, as ``termios`` tells it."""
