@@ -135,6 +135,7 @@ def _add_services(commands: Any) -> None:
 def _add_clients(commands: Any) -> None:
     chat = _client(commands, "chat", "Talk in the terminal; Ctrl-C cancels the running task.")
     chat.add_argument("--session", type=_external, help="the conversation to go on with")
+    chat.add_argument("--plain", action="store_true", help="no panes, however wide the terminal is")
     _user(chat, "who speaks")
     _add_send(commands)
     _add_tasks(commands)

@@ -57,6 +57,7 @@ class Terminal:
         self._environment = _environment(url, home, **variables)
         self.screen = ""
         """Output since the last ``sees``, with control sequences."""
+        self._size = ROWS, COLUMNS
         self._display = pyte.Screen(COLUMNS, ROWS)
         self._drawn = pyte.Stream(self._display)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -67,9 +68,15 @@ class Terminal:
         """Return the rows of the terminal that a person sees now, without the empty ones."""
         return [row.rstrip() for row in self._display.display if row.strip()]
 
+    def sized(self, rows: int, columns: int) -> Self:
+        """Return the terminal, which has another size from the beginning."""
+        self._size = rows, columns
+        self._display.resize(rows, columns)
+        return self
+
     async def __aenter__(self) -> Self:
         self._master, slave = pty.openpty()
-        termios.tcsetwinsize(slave, (ROWS, COLUMNS))
+        termios.tcsetwinsize(slave, self._size)
         os.set_blocking(self._master, False)
         self._process = await asyncio.create_subprocess_exec(
             *self._command,
