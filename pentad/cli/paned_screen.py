@@ -199,13 +199,10 @@ class PanedScreen:
     # Keys
 
     def _accept(self, buffer: Buffer) -> bool:
-        self._send(buffer.text)
-        return False
-
-    def _send(self, line: str) -> None:
         self._up = 0
-        self._say(f"{self._prompt}{line}".split("\n"))
-        self._typed.put_nowait(line)
+        self._say(f"{self._prompt}{buffer.text}".split("\n"))
+        self._typed.put_nowait(buffer.text)
+        return False
 
     def _bindings(self) -> KeyBindings:
         keys = KeyBindings()
@@ -241,16 +238,14 @@ class PanedScreen:
         return keys
 
     def _press(self, key: PaneKey) -> None:
-        """Do what a key of the pane means for what is chosen."""
-        typed = self._pane.typed_for(key)
-        if typed is None:
+        """Put the line that a key of the pane stands for into the prompt. What stood there is kept in the history."""
+        line = self._pane.line_for(key)
+        if line is None:
             return
-        if typed.is_whole:
-            self._send(typed.line)
-        else:
-            self._buffer.text = typed.line
-            self._buffer.cursor_position = len(typed.line)
-            self._app.layout.focus(self._input)
+        self._buffer.reset(append_to_history=bool(self._buffer.text))
+        self._buffer.text = line
+        self._buffer.cursor_position = len(line)
+        self._app.layout.focus(self._input)
 
 
 class _Rows(UIControl):

@@ -1,11 +1,10 @@
 """The pane beside a conversation: what waits for the person, with the command that decides it, and the session's tasks.
 
-It knows what is chosen in it, and which line of the prompt a key stands for; it draws itself as rows of text.
+It knows what is chosen in it, and which line of the prompt a key stands for. It draws itself as rows of text.
 """
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from pentad.cli.asked import values_asked
@@ -23,15 +22,6 @@ _MAX_EDITED_CHARS = 4_000
 """Characters of arguments that are put into the prompt to be edited."""
 
 
-@dataclass(frozen=True, slots=True)
-class TypedFor:
-    """What a key of the pane stands for: a line of the prompt."""
-
-    line: str
-    is_whole: bool
-    """Whether the line is sent at once; else it is put into the prompt, for the person to complete it."""
-
-
 class SidePane:
     """The tasks of a session and the calls that wait in it, and which of them is chosen."""
 
@@ -40,8 +30,7 @@ class SidePane:
         self._tasks: Sequence[Task] = ()
         self._waiting: Sequence[PendingApproval] = ()
         self._chosen: str | None = None
-        """Id of the call or task that is chosen. With a call that is decided nothing is: a key that is pressed twice
-        must not decide about the next one."""
+        """Id of the call or task that is chosen. When that has gone nothing is: a key must not mean the next one."""
         self.trouble = ""
         """Why what is shown may be old; empty while it is not."""
 
@@ -64,18 +53,21 @@ class SidePane:
             place = 0 if self._chosen is None else ids.index(self._chosen) + by
             self._chosen = ids[max(0, min(place, len(ids) - 1))]
 
-    def typed_for(self, key: PaneKey) -> TypedFor | None:
-        """Return the line that a key stands for; None where it means nothing for what is chosen."""
+    def line_for(self, key: PaneKey) -> str | None:
+        """Return the line of the prompt that a key stands for; None where it means nothing for what is chosen.
+
+        The person sees it there and sends it: a letter that was meant for the prompt decides nothing.
+        """
         call = next((each for each in self._waiting if each.tool_call_id == self._chosen), None)
         if call is not None:
-            return _typed_for_call(call, key)
+            return _line_for_call(call, key)
         task = next((each for each in self._tasks if each.task_id == self._chosen), None)
         if task is None:
             return None
         number = self._labels.of(task.task_id).number
         if key == "say":
-            return TypedFor(f"/task {number} ", False)
-        return TypedFor(f"/cancel {number}", True) if key == "cancel" and task.status not in _ENDED else None
+            return f"/task {number} "
+        return f"/cancel {number}" if key == "cancel" and task.status not in _ENDED else None
 
     def rows(self, columns: int, rows: int, *, focused: bool) -> list[str]:
         """Return at most so many rows, none longer than the columns apart from colours."""
@@ -120,15 +112,14 @@ class SidePane:
         return [*(each.tool_call_id for each in self._waiting), *(each.task_id for each in self._tasks)]
 
 
-def _typed_for_call(call: PendingApproval, key: PaneKey) -> TypedFor | None:
-    name = call.tool_call_id
-    asks_values = call.needs != "approval" and bool(values_asked(call))
+def _line_for_call(call: PendingApproval, key: PaneKey) -> str | None:
+    name, asks_values = call.tool_call_id, call.needs != "approval" and bool(values_asked(call))
     if key == "refuse":
-        return TypedFor(f"/refuse {name}", True)
+        return f"/refuse {name} "
     if key == "approve" and not asks_values:
-        return TypedFor(f"/approve {name}", True)
-    if key in ("approve", "edit"):
-        given = values_asked(call) if call.needs != "approval" else call.args
-        text = harmless(json.dumps(given, ensure_ascii=False))
-        return TypedFor(f"/approve {name} {text if len(text) <= _MAX_EDITED_CHARS else ''}", False)
-    return None
+        return f"/approve {name}"
+    if key not in ("approve", "edit"):
+        return None
+    given = values_asked(call) if asks_values else call.args
+    text = harmless(json.dumps(given, ensure_ascii=False))
+    return f"/approve {name} {text if len(text) <= _MAX_EDITED_CHARS else ''}"

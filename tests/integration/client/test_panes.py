@@ -68,18 +68,29 @@ async def test_the_pane_shows_tasks_and_what_waits_and_its_keys_decide(tmp_path:
             terminal.type("\x1b[B")
             await sees(terminal, '> 2: pay(to="bob")')
             terminal.type("r")
+            await says(terminal, "you> /refuse call-0-2")
+            assert gateway.decided == [], "a letter decided by itself"
+            terminal.type("too dear\r")
             await wait_until("the decision", lambda: [each["approved"] for each in gateway.decided] == [False])
-            assert gateway.decided[0]["tool_call_id"] == "call-0-2"
+            assert [(each["tool_call_id"], each["reason"]) for each in gateway.decided] == [("call-0-2", "too dear")]
             await wait_until("it to leave the pane", lambda: "bob" not in pane(terminal))
-            terminal.type("a")  # as one does who presses a key twice
-            await sees(terminal, "↑ ↓ choose")
-            terminal.type("\x1b[B")
-            await sees(terminal, '> 2: pay(to="ann")')
-            assert len(gateway.decided) == 1, "a key decided about a call that was not chosen"
-            terminal.type("a")
+            terminal.type("\ta\r")
             await wait_until("the other", lambda: [each["approved"] for each in gateway.decided] == [False, True])
             await wait_until("nothing to wait", lambda: "WAITS FOR YOU" not in pane(terminal))
-            await says(terminal, "you> /refuse call-0-2", f"you> /approve {CALL}")
+
+
+async def test_a_key_means_nothing_when_the_call_that_was_chosen_has_gone(tmp_path: Path) -> None:
+    async with fake_gateway() as gateway:
+        paying(gateway, waiting(), waiting("call-0-2", args={"to": "bob"}))
+        async with chat(gateway, tmp_path) as terminal:
+            await sees(terminal, "WAITS FOR YOU")
+            terminal.type("\t")
+            await sees(terminal, '> 2: pay(to="ann")')
+            del gateway.listed["approvals"][0]  # somebody else has decided
+            await sees(terminal, "↑ ↓ choose", 'pay(to="bob")')
+            terminal.type("a\x1b[B")
+            await sees(terminal, '> 2: pay(to="bob")')
+            assert "/approve" not in terminal.rows[-1].partition("│")[0], "a key meant a call that was not chosen"
 
 
 async def test_arguments_are_edited_in_the_prompt(tmp_path: Path) -> None:
@@ -111,11 +122,13 @@ async def test_the_pane_follows_the_turn_and_stops_a_task(tmp_path: Path) -> Non
         terminal.type("count to a million\r")
         await says(terminal, "you> count to a million", "→ new task task-0-a")
         await sees(terminal, "[1 count to a million] active")
-        terminal.type("\tx")
+        terminal.type("\tx\r")
         await wait_until("the cancel", lambda: gateway.cancelled == ["task-0-a"])
-        await says(terminal, "cancelled")
-        terminal.type("\r")
+        await says(terminal, "you> /cancel 1", "cancelled")
+        terminal.type("my draft\t\r")
         await says(terminal, "you> /task 1")
+        terminal.type("\x15\x1b[A")
+        await says(terminal, "you> my draft")
 
 
 async def test_a_narrow_terminal_has_no_pane_and_one_that_becomes_narrow_loses_it(tmp_path: Path) -> None:
@@ -126,7 +139,8 @@ async def test_a_narrow_terminal_has_no_pane_and_one_that_becomes_narrow_loses_i
             terminal.type("\t")
             await sees(terminal, "a approve")
             terminal.resize(24, 80)
-            await wait_until("no pane", lambda: not any("│" in row for row in terminal.rows))
+            await says(terminal, "\nstops, Ctrl-D leaves")
+            assert not any("│" in row for row in terminal.rows)
             terminal.type("x and a stay letters\r")
             await says(terminal, "you> x and a stay letters")
             await wait_until("the message", lambda: [each["content"] for each in gateway.messages] != [])
