@@ -1,8 +1,6 @@
 """``pentad open TASK``: the console's link to a task or to one of its steps, opened where there is a browser."""
 
 import argparse
-import os
-import sys
 import webbrowser
 from urllib.parse import quote
 
@@ -13,13 +11,12 @@ from pentad.errors import NotFound
 from pentad.shared.settings import Settings
 
 _PAGE = "/console#/tasks/"
-_DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
-_WITH_DISPLAY = ("darwin", "win32")
-"""Systems that have a display without a variable that names it."""
+_IN_TERMINAL = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
+"""Browsers that are found where there is no display: the console is nothing for them."""
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
-    """Print the link, and open it in a browser where there is a display and a person who reads the link.
+    """Print the link, and open it in a browser where there is one and a person reads the link.
 
     ``--print`` opens nothing. Raises ``NotFound`` for a task or a step that is not there.
     """
@@ -27,7 +24,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     out, err = streams()
     out.write(link + "\n")
     out.flush()
-    if not args.only_print and out.isatty() and _has_display() and not webbrowser.open(link):
+    if not args.only_print and out.isatty() and _has_browser() and not webbrowser.open(link):
         err.write("no browser could be opened: open the link yourself\n")
     return 0
 
@@ -43,5 +40,10 @@ async def _link(args: argparse.Namespace, settings: Settings) -> str:
     return f"{url}{_PAGE}{quote(task.task_id, safe='')}{step}"
 
 
-def _has_display() -> bool:
-    return sys.platform in _WITH_DISPLAY or any(os.environ.get(name) for name in _DISPLAYS)
+def _has_browser() -> bool:
+    """Whether there is a browser with a window, or one that the variable BROWSER names."""
+    try:
+        browser = webbrowser.get()
+    except webbrowser.Error:
+        return False
+    return getattr(browser, "basename", getattr(browser, "name", "")) not in _IN_TERMINAL

@@ -23,7 +23,7 @@ _TOKENS = (("input_tokens", "in"), ("output_tokens", "out"))
 
 
 class Rates:
-    """What the system does in a second, from the totals of the last ten."""
+    """Rates of the whole system: how much it does in a second, from the totals of the last ten."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[int, Mapping[str, int]]] = deque()

@@ -25,12 +25,12 @@ async def test_a_task_or_a_step_that_is_not_there_has_no_link(tmp_path: Path) ->
         assert (code, out, err) == (1, "", "task task-0-a has no step 9: it has 1 so far\n")
 
 
-async def test_a_terminal_with_a_display_opens_the_browser_unless_it_is_to_print(tmp_path: Path) -> None:
+async def test_a_terminal_with_a_browser_opens_the_browser_unless_it_is_to_print(tmp_path: Path) -> None:
     opened = tmp_path / "opened"
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\necho "$1" >> {opened}\n')
     browser.chmod(0o700)
-    variables = {"BROWSER": str(browser), "DISPLAY": ":99"}
+    variables = {"BROWSER": str(browser)}
     async with fake_gateway() as gateway:
         gateway.tasks["task-0-a"] = task("task-0-a")
         options = {"id": "task-0-a", **variables}
@@ -42,3 +42,11 @@ async def test_a_terminal_with_a_display_opens_the_browser_unless_it_is_to_print
             link = f"{gateway.url}/console#/tasks/task-0-a"
             await wait_until("the browser", lambda: opened.exists() and opened.read_text() == link + "\n")
             assert shown.rows == [link]
+
+
+async def test_without_a_browser_the_link_is_all(tmp_path: Path) -> None:
+    async with fake_gateway() as gateway:
+        gateway.tasks["task-0-a"] = task("task-0-a")
+        async with Terminal("open", gateway.url, tmp_path, id="task-0-a", PATH=str(tmp_path)) as shown:
+            assert await shown.code() == 0
+            assert shown.rows == [f"{gateway.url}/console#/tasks/task-0-a"]
