@@ -35,6 +35,8 @@ _COMMANDS = {
     "approve": ("pentad.cli.approvals", "run_approve"),
     "refuse": ("pentad.cli.approvals", "run_refuse"),
     "policies": ("pentad.cli.policies", "run"),
+    "top": ("pentad.cli.top", "run"),
+    "open": ("pentad.cli.open", "run"),
     "doctor": ("pentad.cli.doctor.command", "run"),
     "tools": ("pentad.cli.tools", "run"),
     "tool": ("pentad.cli.tool", "run"),
@@ -133,6 +135,7 @@ def _add_services(commands: Any) -> None:
 def _add_clients(commands: Any) -> None:
     chat = _client(commands, "chat", "Talk in the terminal; Ctrl-C cancels the running task.")
     chat.add_argument("--session", type=_external, help="the conversation to go on with")
+    chat.add_argument("--plain", action="store_true", help="no panes, however wide the terminal is")
     _user(chat, "who speaks")
     _add_send(commands)
     _add_tasks(commands)
@@ -144,6 +147,7 @@ def _add_clients(commands: Any) -> None:
     _add_hooks(commands)
     _add_mcp(commands)
     _add_plugins(commands)
+    _add_top(commands)
     _json(_client(commands, "doctor", "Say what is reachable, and what to do about what is not."))
     _add_files(commands)
     _add_memory(commands)
@@ -158,6 +162,13 @@ def _add_clients(commands: Any) -> None:
         "what", choices=["index"], help="index: let lists find what earlier versions have archived; once is enough"
     )
     records.add_argument("--data-dir", metavar="D", help="of the `pentad up` that is meant, without PENTAD_RECORDS_URL")
+
+
+def _add_top(commands: Any) -> None:
+    text = "Watch the live system: streams, services, models, tasks, what is done in a second. Needs the admin key."
+    top = _client(commands, "top", text)
+    top.add_argument("--once", action="store_true", help="one look, as without a terminal")
+    _json(top, "one look, as a line of JSON")
 
 
 def _add_send(commands: Any) -> None:
@@ -279,6 +290,10 @@ def _add_tasks(commands: Any) -> None:
     task.add_argument("--path", action="store_true", help="show its way through its graph alone")
     task.add_argument("--mermaid", action="store_true", help="with --path: as a flowchart in the language of Mermaid")
     _json(task)
+    opened = _client(commands, "open", "Print the console's link to a task, and open it where there is a browser.")
+    opened.add_argument("id", metavar="TASK", help="the task")
+    opened.add_argument("--step", type=_count, metavar="N", help="at this step")
+    opened.add_argument("--print", action="store_true", dest="only_print", help="print it and open nothing")
     for name, text in (
         ("cancel", "Cancel a task."),
         ("pause", "Pause a task: it waits, with all that comes for it, until it is resumed."),

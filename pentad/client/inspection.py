@@ -23,6 +23,7 @@ from pentad.contracts.memories import (
     OpenedAnchor,
     RecalledMemories,
 )
+from pentad.contracts.operations import Operations
 from pentad.contracts.paths import TaskPath
 from pentad.contracts.records import ShownStatus, StepPrompt, Task, TaskStep, UnreadableTask
 from pentad.contracts.turn_states import TurnState
@@ -335,6 +336,10 @@ class Inspection:
         With the admin key also what their programs said (``said``).
         """
         return [item async for item in self._operator.pages("/v1/tools/servers", None)]
+
+    async def operations(self) -> Operations:
+        """Return the live system of all tenants, as it was within the last second. Needs the admin key."""
+        return Operations.model_validate(await self._operator.call("GET", "/v1/operations"))
 
     async def dead_letters(self, limit: int | None = PAGE_LIMIT) -> list[dict[str, Any]]:
         """List the dead letters of all tenants, the newest first, without the bodies. Needs the admin key."""

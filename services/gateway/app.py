@@ -8,6 +8,7 @@ from typing import Any
 
 from pentad.contracts.approvals import ApprovalRule
 from pentad.contracts.graphs import Runnable
+from pentad.contracts.ids import DEFAULT_TENANT
 from pentad.services.gateway.api_docs.document_routes import DocumentRoutes
 from pentad.services.gateway.api_docs.openapi import document
 from pentad.services.gateway.asgi import GatewayApp
@@ -36,6 +37,10 @@ from pentad.services.gateway.operator.hook_routes import HookRoutes
 from pentad.services.gateway.operator.http_tool_routes import HttpToolRoutes
 from pentad.services.gateway.operator.http_tools import HttpToolRegistry
 from pentad.services.gateway.operator.instruction_routes import InstructionRoutes, RunRoutes
+from pentad.services.gateway.operator.live_system import LiveSystem
+from pentad.services.gateway.operator.live_system_routes import LiveSystemRoutes
+from pentad.services.gateway.operator.live_tasks import LiveTasks
+from pentad.services.gateway.operator.live_tools import LiveTools
 from pentad.services.gateway.operator.model_calls import ModelCallClient
 from pentad.services.gateway.operator.model_routes import ModelRoutes
 from pentad.services.gateway.operator.models import ModelRegistry
@@ -89,6 +94,7 @@ from pentad.shared.models.configured_models import ConfiguredModels, configured_
 from pentad.shared.policies.policy_list import configured_policies
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.presence.loop_holds import keep_telling_holds
+from pentad.shared.presence.processes import ServiceWork, report_process
 from pentad.shared.presence.sign_ins import SignIns, keep_telling_address
 from pentad.shared.records.record_store import Records
 from pentad.shared.secrets.secret_store import SecretStore
@@ -122,7 +128,7 @@ ROUTE_GROUPS: tuple[type, ...] = (
         VersionRoutes,
     ),
     *(ToolServerRoutes, HttpToolRoutes, PluginRoutes, SecretRoutes, SignInRoutes),
-    *(DeadLetterRoutes, AguiRoutes, ConsoleRoutes, ModuleRoutes, DocumentRoutes),
+    *(LiveSystemRoutes, DeadLetterRoutes, AguiRoutes, ConsoleRoutes, ModuleRoutes, DocumentRoutes),
 )
 """All groups of routes but health and metrics, which every service has."""
 
@@ -169,7 +175,8 @@ class GatewayService:
         self._inbox, self._streams = inbox, TurnStreams(store, self._relay, queries)
         self._intake = MessageIntake(inbox, self._watch, settings.pentad_tenant_share)
         self._cases = None if settings.pentad_eval_cases is None else EvalCases(settings.pentad_eval_cases, queries)
-        actors = Actors(store, f"gateway-{token_hex(6)}", settings.lease_ms)
+        self._actor_name = f"{self.name}-{token_hex(6)}"
+        actors = Actors(store, self._actor_name, settings.lease_ms)
         control = Control(actors, queries)
         moves = MessageMoves(store, queries, self._cases)
         approvals = Approvals(store, queries, settings)
@@ -223,6 +230,8 @@ class GatewayService:
         parts = RegistryParts(store, self._known, models, queries.tool_names)
         self._calls, self._embedder = ModelCallClient(store, shards), make_embedder(settings, store, _EMBED_S)
         letters = Letters(store, queries, shards)
+        tasks = LiveTasks(store, shards, {DEFAULT_TENANT, *settings.api_keys.values()})
+        live = LiveSystem(store, tasks, LiveTools(store, models), shards)
         return (
             ModelRoutes(models),
             CompletionRoutes(self._calls, models, queries, self._embedder, self._streams.closing, shards),
@@ -236,6 +245,7 @@ class GatewayService:
             PluginRoutes(store, self._streams.closing),
             SecretRoutes(SecretStore.of(settings)),
             RunRoutes(self._book, turns, self._streams.closing, shards),
+            LiveSystemRoutes(live),
             DeadLetterRoutes(letters, Redrives(store, letters, queries, settings.session_ttl_s, shards)),
         )
 
@@ -277,12 +287,16 @@ class GatewayService:
         self._background.run(self._book.follow())
         self._background.run(keep_watching(self._store))
         self._background.run(keep_telling_holds(self._store))
+        self._background.run(report_process(self._store, self.name, self._actor_name, self._work))
         if self._settings.pentad_public_url is None and is_loopback(self._host):
             self._background.run(keep_telling_address(self._store, self.address))
         await self._relay.start()
         if not serving:
             await self._server.start()
         self._started = True
+
+    def _work(self) -> ServiceWork:
+        return ServiceWork(self._websockets.connections)
 
     async def _reach_redis(self) -> bool:
         """Wait for Redis, and return whether the server was started meanwhile.

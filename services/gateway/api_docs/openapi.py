@@ -23,6 +23,7 @@ from pentad.contracts.memories import (
     RecalledMemories,
 )
 from pentad.contracts.models import ModelEntry
+from pentad.contracts.operations import Operations
 from pentad.contracts.paths import TaskPath
 from pentad.contracts.records import StepPrompt, Task, TaskStep, UnreadableTask
 from pentad.contracts.runs import InstructionRun, ToolRun
@@ -59,7 +60,7 @@ def _schemas() -> Json:
     known = KnownNode, KnownEdge, Neighbourhood
     tokens = TokenRequest, AccessToken, PendingApproval, ApprovalDecision, ApprovalRule, TurnState
     runnables = Instruction, GraphSpec, ToolSpec, HookSpec, ServerReport
-    models = (*tasks, *memory, *known, *tokens, *runnables, InboundMessage, ModelCompletion, ModelEntry)
+    models = (*tasks, *memory, *known, *tokens, *runnables, InboundMessage, ModelCompletion, ModelEntry, Operations)
     wanted = [(model, "serialization") for model in models]
     _, definitions = models_json_schema(wanted, ref_template=REFS)  # type: ignore[arg-type]
     problem = object_of(type=TEXT, title=TEXT, status={"type": "integer"}, detail=TEXT)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic_core import to_json
 
-from pentad.contracts.ids import EXTERNAL_ID_RULE, is_external_id, is_identifier, milliseconds, shard_of
+from pentad.contracts.ids import EXTERNAL_ID_RULE, ID_RULE, is_external_id, is_identifier, milliseconds, shard_of
 from pentad.services.gateway.domain.frames import UnreadableError, read_object
 from pentad.services.gateway.edge.access import Caller
 from pentad.services.gateway.edge.pages import BadPageError, IndexEntry, Page, parse_page
@@ -161,6 +161,20 @@ def scope_of(request: "Request") -> tuple[str, str | None]:
     if caller.tenant is None:
         raise ProblemError(403, "this belongs to a tenant: use one of its API keys, not the admin key")
     return caller.tenant, caller.session
+
+
+def asked_scope_of(request: "Request") -> tuple[str, str | None]:
+    """Return what `scope_of` does, or all of the tenant that the query's ``tenant`` names, which operators may ask for.
+
+    Raises ``ProblemError``: 403 for a ``tenant`` of anybody else, 422 for one that is no name.
+    """
+    tenant = request.query_params.get("tenant")
+    if tenant is None:
+        return scope_of(request)
+    admin_only(request)
+    if not is_identifier(tenant):
+        raise invalid(f"tenant: {ID_RULE}")
+    return tenant, None
 
 
 def admin_only(request: "Request") -> None:

@@ -27,7 +27,7 @@ _REGISTRIES = (keys.MODELS_REGISTRY, keys.INSTRUCTIONS_REGISTRY, keys.GRAPHS_REG
 _PUBLISHED = (keys.INSTRUCTIONS_PUBLISHED, keys.GRAPHS_PUBLISHED)
 _OF_MODELS = f"pentad:{{{keys.MODELS_REGISTRY}}}:*"
 
-EVERYBODY = (keys.CLUSTER, keys.PROBE, keys.LOOP_HOLDS)
+EVERYBODY = (keys.CLUSTER, keys.PROBE, keys.LOOP_HOLDS, keys.PROCESSES, keys.TOTALS)
 """Keys that every service reads and writes beside its streams."""
 _OF_MEMORY = (keys.FORGOTTEN_NOTES, keys.MEMORY_COUNTS, f"{keys.UNDOABLE}*")
 """Keys that services which remove memories write."""
@@ -103,6 +103,7 @@ LOOKS: Mapping[Service, Sequence[str]] = {
         keys.SERVER_REPORTS,
         f"{keys.SIGN_INS}*",
         keys.PLUGIN_REPORTS,
+        _OF_MODELS,
         *_PUBLISHED,
     ),
     "router": (*_REGISTRIES, *_PUBLISHED),
