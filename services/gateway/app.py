@@ -50,6 +50,9 @@ from pentad.services.gateway.operator.runnables import (
 from pentad.services.gateway.operator.server_routes import SecretRoutes, ToolServerRoutes
 from pentad.services.gateway.operator.tool_servers import ToolServerRegistry
 from pentad.services.gateway.protocols.agui.agui_routes import AguiRoutes
+from pentad.services.gateway.schedules.due_schedules import DueSchedules
+from pentad.services.gateway.schedules.schedule_routes import ScheduleRoutes
+from pentad.services.gateway.schedules.schedules import Schedules
 from pentad.services.gateway.tasks.approval_routes import ApprovalRoutes
 from pentad.services.gateway.tasks.approvals import Approvals
 from pentad.services.gateway.tasks.comparisons import Comparisons
@@ -88,6 +91,7 @@ from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.presence.loop_holds import keep_telling_holds
 from pentad.shared.presence.sign_ins import SignIns, keep_telling_address
 from pentad.shared.records.record_store import Records
+from pentad.shared.schedules.turn_loop import TurnLoop
 from pentad.shared.secrets.secret_store import SecretStore
 from pentad.shared.service.background import Background, wait_for_redis
 from pentad.shared.service.connections import ConnectionLimits
@@ -110,7 +114,7 @@ ROUTE_GROUPS: tuple[type, ...] = (
     *(MemoryRoutes, ForgettingRoutes, UpkeepRoutes, KnowledgeRoutes, ErasureRoutes),
     *(ModelRoutes, CompletionRoutes, InstructionRoutes, GraphRoutes, HookRoutes, PolicyRoutes, RunRoutes),
     *(ToolServerRoutes, HttpToolRoutes, PluginRoutes, SecretRoutes, SignInRoutes),
-    *(DeadLetterRoutes, AguiRoutes, DocumentRoutes),
+    *(DeadLetterRoutes, ScheduleRoutes, AguiRoutes, DocumentRoutes),
 )
 """All groups of routes but health and metrics, which every service has."""
 
@@ -159,6 +163,7 @@ class GatewayService:
         self._cases = None if settings.pentad_eval_cases is None else EvalCases(settings.pentad_eval_cases, queries)
         actors = Actors(store, f"gateway-{token_hex(6)}", settings.lease_ms)
         control = Control(actors, queries)
+        self._schedules = TurnLoop(store, self._due_schedules(inbox, queries, control).once)
         moves = MessageMoves(store, queries, self._cases)
         approvals = Approvals(store, queries, settings)
         self._access = Access(settings.api_keys, settings.admin_key, settings.pentad_cors_origins)
@@ -181,8 +186,15 @@ class GatewayService:
             ToolRoutes(queries, DirectCalls(store, queries, self._intake, turns)),
             *memory_routes,
             *self._operator_routes(queries, turns),
+            ScheduleRoutes(Schedules(store, settings.pentad_schedules, settings.pentad_schedule_s)),
             AguiRoutes(self._streams, turns, queries, approvals, shards),
         )
+
+    def _due_schedules(self, inbox: Inbox, queries: Queries, control: Control) -> DueSchedules:
+        """Make what looks after schedules. It sends again what Redis loses, so no session is told of that."""
+        unwatched = LossWatch(self._store, inbox, lambda: self._relay.answered_at)
+        intake = MessageIntake(inbox, unwatched, self._settings.pentad_tenant_share)
+        return DueSchedules(self._store, intake, queries, control)
 
     def _memory_routes(self, queries: Queries, records: Records) -> tuple[object, ...]:
         settings, store, shards = self._settings, self._store, self._settings.pentad_shards
@@ -260,6 +272,7 @@ class GatewayService:
         self._background.run(self._ask_redis())
         self._background.run(self._ids.run())
         self._background.run(self._book.follow())
+        self._background.run(self._schedules.run())
         self._background.run(keep_watching(self._store))
         self._background.run(keep_telling_holds(self._store))
         if self._settings.pentad_public_url is None and is_loopback(self._host):
@@ -300,6 +313,7 @@ class GatewayService:
         await self._embedder.aclose()
         await self._knowledge.aclose()
         await self._background.stop()
+        await self._schedules.release()
         if self._cases is not None:
             self._cases.close()
         await self._store.close()

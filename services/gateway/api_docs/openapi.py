@@ -26,6 +26,7 @@ from pentad.contracts.models import ModelEntry
 from pentad.contracts.paths import TaskPath
 from pentad.contracts.records import StepPrompt, Task, TaskStep, UnreadableTask
 from pentad.contracts.runs import InstructionRun, ToolRun
+from pentad.contracts.schedules import Schedule, ScheduleRun, ScheduleSpec
 from pentad.contracts.tokens import AccessToken, TokenRequest
 from pentad.contracts.tool_servers import ServerReport
 from pentad.contracts.tools import ToolSpec
@@ -59,7 +60,8 @@ def _schemas() -> Json:
     known = KnownNode, KnownEdge, Neighbourhood
     tokens = TokenRequest, AccessToken, PendingApproval, ApprovalDecision, ApprovalRule, TurnState
     runnables = Instruction, GraphSpec, ToolSpec, HookSpec, ServerReport
-    models = (*tasks, *memory, *known, *tokens, *runnables, InboundMessage, ModelCompletion, ModelEntry)
+    schedules = Schedule, ScheduleSpec, ScheduleRun
+    models = (*tasks, *memory, *known, *tokens, *runnables, *schedules, InboundMessage, ModelCompletion, ModelEntry)
     wanted = [(model, "serialization") for model in models]
     _, definitions = models_json_schema(wanted, ref_template=REFS)  # type: ignore[arg-type]
     problem = object_of(type=TEXT, title=TEXT, status={"type": "integer"}, detail=TEXT)
