@@ -60,9 +60,9 @@ class ScheduleRun(Contract):
     until: str | None = None
     """The last due time of several that were missed together."""
     status: RunStatus
-    """``planned``: it waits for the run before it. ``sending``, ``accepted``, ``running``: on its way, waits to be
-    routed, its task works. ``skipped``, ``missed``: it was not sent. ``unknown``: whether it was sent, nobody knows. Any
-    other is the end of its turn, as `GET /v1/runs/{message_id}` tells it."""
+    """``planned``: it waits for the run before it. ``sending``, ``accepted``, ``running``: it is on its way, waits to
+    be routed, its task works. ``skipped``, ``missed``: it was not sent. ``unknown``: nobody knows whether it was sent. Any
+    other is the end of its turn, as ``GET /v1/runs/{message_id}`` tells it."""
     reason: str = ""
     message_id: str | None = None
     session_id: str | None = None

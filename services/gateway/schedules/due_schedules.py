@@ -86,7 +86,7 @@ class DueSchedules:
                 await self._go_on(kept, now)
 
     async def _is_over(self, kept: KeptSchedule, now: int) -> bool:
-        """Return whether a schedule is to go: it ended long ago, or its session or user was erased since it was made."""
+        """Return whether a schedule is to go: it ended long ago, or its session or user was erased since."""
         if kept.state.ended is not None:
             return (wake_of(kept.state, now) or 0) <= now
         marks = list[str]()
@@ -152,7 +152,7 @@ class DueSchedules:
         return _after(run, turn, now)
 
     async def _accepted(self, kept: KeptSchedule, run: ScheduleRun, now: int) -> bool:
-        """Return whether a message was accepted. Where a kill, a refusal or a failover has taken it, it is sent again."""
+        """Return whether a message was accepted. One that a kill, a refusal or a failover has taken is sent again."""
         keys = self._queries.session_keys(kept.tenant, run.session_id or "")
         try:
             if await self._intake.was_accepted(keys, run.message_id or ""):

@@ -33,8 +33,8 @@ class ScheduleRoutes:
     @operation(
         "POST",
         "/v1/schedules",
-        "Have a message sent at due times: by `cron`, `every` so many seconds, or once `at` a time. Each due time is one "
-        "run, a task of its own. With a `schedule_id` it may be sent again: it is one schedule",
+        "Have a message sent at due times: by `cron`, `every` so many seconds, or once `at` a time. Each due time is "
+        "one run, a task of its own. With a `schedule_id` it may be asked for again: it is one schedule",
         body=json_body(ref("ScheduleSpec")),
         problems=(400, 409, 413, 415, 422),
         _200=gives("there already", ref("Schedule")),

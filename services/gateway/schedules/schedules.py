@@ -41,6 +41,10 @@ def message_of(spec: ScheduleSpec, tenant: str, run: ScheduleRun) -> InboundMess
     )
 
 
+def _paused(_spec: ScheduleSpec, state: ScheduleState, _now: int) -> ScheduleState:
+    return paused(state)
+
+
 class Schedules:
     """The schedules of all tenants. Raises ``ProblemError``, and ``OutageError`` if Redis is unavailable.
 
@@ -90,11 +94,11 @@ class Schedules:
 
     async def pause(self, tenant: str, name: str) -> Schedule:
         """Pause a schedule: nothing is due until it is resumed. Runs that go on go on."""
-        return await self._change(tenant, name, lambda spec, state, now: paused(state))
+        return await self._change(tenant, name, _paused)
 
     async def resume(self, tenant: str, name: str) -> Schedule:
         """Resume a paused schedule with the next due time."""
-        return await self._change(tenant, name, lambda spec, state, now: resumed(spec, state, now), only_if="paused")
+        return await self._change(tenant, name, resumed, only_if="paused")
 
     async def remove(self, tenant: str, name: str) -> None:
         """Remove a schedule with its history. Runs that go on go on."""
