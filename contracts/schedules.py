@@ -22,7 +22,7 @@ RunStatus = Literal["planned", "sending", "accepted", "running", "skipped", "mis
 
 
 class ScheduleSpec(Contract):
-    """What a client asks for: when a message is due, what it says, and what becomes of due times that collide."""
+    """The request of a client: when a message is due, its text, and how due times that collide are handled."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -42,7 +42,7 @@ class ScheduleSpec(Contract):
     user_id: ExternalId | None = None
     instruction: Identifier | None = None
     overlap: Overlap = "skip"
-    """What becomes of a due time while the run before it goes on: it is skipped, it waits, or it cancels that run."""
+    """The fate of a due time while the run before it goes on: it is skipped, it waits, or it cancels that run."""
     catch_up: Annotated[int, Field(ge=0, le=MAX_CATCH_UP)] = 1
     """Due times that are made up for when nobody could send them in time, the latest ones; all others are missed."""
 
@@ -54,15 +54,15 @@ class ScheduleSpec(Contract):
 
 
 class ScheduleRun(Contract):
-    """What has come of one due time."""
+    """The run of one due time, or the reason why it has none."""
 
     due_at: str
     until: str | None = None
     """The last due time of several that were missed together."""
     status: RunStatus
     """``planned``: it waits for the run before it. ``sending``, ``accepted``, ``running``: it is on its way, waits to
-    be routed, its task works. ``skipped``, ``missed``: it was not sent. ``unknown``: nobody knows whether it was sent. Any
-    other is the end of its turn, as ``GET /v1/runs/{message_id}`` tells it."""
+    be routed, its task works. ``skipped``, ``missed``: it was not sent. ``unknown``: nobody knows whether it was sent.
+    Any other is the end of its turn, as ``GET /v1/runs/{message_id}`` tells it."""
     reason: str = ""
     message_id: str | None = None
     session_id: str | None = None
@@ -97,4 +97,4 @@ class ScheduleState(Contract):
     """When this was written: a time that lies ahead is of a clock that has stepped back since."""
     ended: int | None = None
     runs: tuple[ScheduleRun, ...] = ()
-    """What has come of the latest due times, the oldest first."""
+    """The runs of the latest due times, the oldest first."""

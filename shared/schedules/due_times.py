@@ -25,7 +25,8 @@ _PERIODS = 50
 """Due times between which the shortest period is looked for."""
 _FIRST_SPAN_MS = 3_600_000
 """Milliseconds of the past in which due times are looked for first."""
-_LATE_MS = 60_000
+_NOTHING_DUE = "nothing is due within ten years"
+_MAX_LATENESS_MS = 60_000
 """Milliseconds by which the only due time of a new schedule may have passed."""
 
 
@@ -49,28 +50,31 @@ class DueTimes:
         return _next_of_cron(self._cron or "", self._zone, moment)
 
     def passed(self, first: int, now: int, most: int) -> list[int]:
-        """Return the latest due times from ``first`` until now, the oldest first: all, or at least ``most`` of them."""
+        """Return the latest due times from ``first`` until now, the oldest first: all, or more than ``most`` of them.
+
+        ``first`` was computed before: it is one, also where the rules of its time zone have changed since.
+        """
         if first > now:
             return []
         span = max(_FIRST_SPAN_MS, 0 if self._every is None else (most + 1) * self._every)
         while True:
-            begin = max(first - 1, now - span)
-            found = list[int]()
+            begin = max(first, now - span)
+            found = [first] if begin == first else list[int]()
             due = self.after(begin)
             while due is not None and due <= now:
                 found.append(due)
                 due = self.after(due)
-            if len(found) > most or begin == first - 1:
+            if len(found) > most or begin == first:
                 return found
             span *= 4
 
     def check(self, now: int, shortest_ms: int) -> int:
         """Return the first due time of a new schedule. Raises ``ValueError`` if nothing is due, or too often."""
-        first = self.after(now - (_LATE_MS if self.only is not None else 0))
+        first = self.after(now - (_MAX_LATENESS_MS if self.only is not None else 0))
         if first is None:
-            raise ValueError("at: the time has passed" if self.only is not None else "cron: nothing is ever due")
+            raise ValueError("at: the time has passed" if self.only is not None else _NOTHING_DUE)
         if first - now > _HORIZON_MS:
-            raise ValueError("nothing is due within ten years")
+            raise ValueError(_NOTHING_DUE)
         period = self._shortest_period(first)
         if period is not None and period < shortest_ms:
             raise ValueError(f"due times are {period / 1000:g} s apart, and must be {shortest_ms / 1000:g} s or more")

@@ -111,11 +111,8 @@ class ScheduleStore:
         )
 
     async def postpone(self, tenant: str, name: str, until: int) -> None:
-        """Have a schedule that nobody can read looked at later; one that is gone is looked at no more."""
-        if await self._store.call("EXISTS", schedule(tenant, name)):
-            await self._store.call("ZADD", SCHEDULES_DUE, "XX", until, _member(tenant, name))
-        else:
-            await self.remove(tenant, name)
+        """Have a schedule that nobody can read looked at later."""
+        await self._store.call("ZADD", SCHEDULES_DUE, "XX", until, _member(tenant, name))
 
     async def _parts(self, members: Sequence[bytes]) -> list[tuple[str, str]]:
         """Return the tenants and names of members. One that names no schedule is removed."""

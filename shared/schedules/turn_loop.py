@@ -1,4 +1,4 @@
-"""Whose turn it is to look after the schedules: one gateway at a time, so that the others need not look."""
+"""The turn of looking after the schedules, which one gateway at a time has, so that the others need not look."""
 
 import asyncio
 import logging

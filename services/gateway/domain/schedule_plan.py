@@ -28,7 +28,7 @@ _OPEN = _WORKING | {"planned"}
 
 @immutable
 class Move:
-    """What is to be done with a schedule's runs now."""
+    """The step that a schedule takes now: the run that is sent, runs that are skipped, and runs that are cancelled."""
 
     send: ScheduleRun | None = None
     skipped: tuple[ScheduleRun, ...] = ()

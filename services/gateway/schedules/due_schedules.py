@@ -28,19 +28,17 @@ from pentad.shared import metrics
 from pentad.shared.actors.erased_marks import mark_at
 from pentad.shared.errors import DamagedError, OutageError
 from pentad.shared.keys import DEDUP_TTL_S, erased_user
-from pentad.shared.schedules.schedule_store import KeptSchedule, ScheduleStore, UnreadableScheduleError
+from pentad.shared.schedules.schedule_store import KeptSchedule, ScheduleStore
 from pentad.shared.store.store import Store
 from pentad.shared.telemetry import ThrottledLog
 
 log = logging.getLogger(__name__)
 _say = ThrottledLog(log)
 
-_AT_ONCE = 8
+_MAX_LOOKS = 8
 """Schedules that are looked at side by side."""
 _LOOK_AHEAD_S = 1.0
 """Seconds between two looks for schedules that were written before the clock stepped back."""
-_AGAIN_MS = 2_000
-"""Milliseconds until a message that was refused is sent again."""
 _UNREADABLE_MS = 60_000
 _KNOWN_MS = DEDUP_TTL_S * 1000 // 2
 """Milliseconds for which a message may safely be sent again: for twice as long its id is remembered."""
@@ -55,7 +53,7 @@ class DueSchedules:
         self._store, self._schedules = store, ScheduleStore(store)
         self._intake, self._queries, self._control = intake, queries, control
         self._look_ahead_at = float("-inf")
-        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._places = asyncio.Semaphore(_MAX_LOOKS)
 
     async def once(self) -> int:
         """Look at all schedules that are due now; return how many there were."""
@@ -72,18 +70,16 @@ class DueSchedules:
 
     async def _look(self, tenant: str, name: str) -> None:
         async with self._places:
+            now = await self._store.clock()
             try:
                 kept = await self._schedules.read(tenant, name)
-            except UnreadableScheduleError as error:
+                if kept is None or await self._is_over(kept, now):
+                    await self._schedules.remove(tenant, name)
+                else:
+                    await self._go_on(kept, now)
+            except ValueError as error:  # of a newer version, damaged, or of a time zone that is not known here
                 _say.warning(f"{tenant}/{name}", "schedule %s/%s waits: %s", tenant, name, error)
-                kept = None
-            now = await self._store.clock()
-            if kept is None:
                 await self._schedules.postpone(tenant, name, now + _UNREADABLE_MS)
-            elif await self._is_over(kept, now):
-                await self._schedules.remove(tenant, name)
-            else:
-                await self._go_on(kept, now)
 
     async def _is_over(self, kept: KeptSchedule, now: int) -> bool:
         """Return whether a schedule is to go: it ended long ago, or its session or user was erased since."""
