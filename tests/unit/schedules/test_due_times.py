@@ -97,7 +97,7 @@ def test_what_has_passed_is_found_from_the_latest_on_without_counting_a_year_of_
     assert found == sorted(found)
     daily = times(cron="0 3 * * *").passed(first, NOW, 24)
     assert len(daily) > 24
-    assert times(cron="0 3 * * *").passed(NOW - 86_400_000 * 2, NOW, 24) == daily[-2:]
+    assert times(cron="0 3 * * *").passed(daily[-2], NOW, 24) == daily[-2:]
     seldom = times(cron="0 0 1 1 *").passed(first, NOW, 24)
     assert seldom == [first, milliseconds("2026-01-01T00:00:00Z")]
     assert times(every=1).passed(first, NOW, 24)[-1] == NOW
