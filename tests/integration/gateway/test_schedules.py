@@ -10,9 +10,11 @@ from typing import Any
 import httpx2
 import pytest
 
+import pentad
 from pentad.contracts.ids import LAST_MS
 from pentad.contracts.schedules import MAX_SCHEDULED_CONTENT
 from pentad.contracts.streams import INBOUND
+from pentad.services.gateway.app import GatewayService
 from pentad.shared.keys import (
     SCHEDULES_DUE,
     SCHEDULES_SET,
@@ -27,6 +29,7 @@ from pentad.shared.schedules.schedule_store import ScheduleStore
 from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import running
 from tests.integration.gateway.speaker import Speaker
+from tests.integration.gateway.test_graph_clients import command
 from tests.integration.gateway.test_instructions import problem
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -353,3 +356,61 @@ async def test_who_erases_is_told_of_a_session_that_has_a_schedule_alone(
     assert (await http.delete("/v1/sessions/quiet")).status_code == 202
     assert await store.call("EXISTS", SessionKeys(0, "default", "quiet").erased) == 1
     assert await store.call("EXISTS", erased_user(0, "default", "quiet")) == 0
+
+
+async def test_the_command_line_and_python_do_the_same(
+    gateway: GatewayService, store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def said(*words: str, code: int = 0) -> str:
+        found, out, err = await command(gateway, capsys, "schedules", *words)
+        assert found == code, (out, err)
+        return out + err
+
+    assert "no schedules" in await said()
+    zone = ("--cron", "0 9 * * *", "--time-zone", "Europe/Berlin")
+    options = ("--overlap", "queue", "--catch-up", "0", "--session", "s1", "--user", "ada", "--instruction", "planner")
+    assert "news is due at 20" in await said("add", "what \x1b[31mis new?", *zone, *options, "--id", "news")
+    made = json.loads(await said("add", "tidy up", "--every", "6h", "--json"))
+    assert (made["every"], made["overlap"], made["catch_up"]) == (21_600, "skip", 1)
+    listed = await said()
+    assert "0 9 * * * Europe/Berlin" in listed
+    assert "every 21600 s" in listed
+    assert "\x1b[31m" not in listed
+    assert [json.loads(line)["schedule_id"] for line in (await said("--json")).splitlines()] == [
+        made["schedule_id"],
+        "news",
+    ]
+    assert "news is paused" in await said("pause", "news")
+    assert "news is due at" in await said("resume", "news")
+    assert "nothing was due yet" in await said("history", "news")
+    once = json.loads(await said("add", "now", "--at", soon(0.5), "--json"))["schedule_id"]
+    await wait_until("the message", lambda: sent(store))
+    assert f"{once}.20" in await said("history", once)
+    assert json.loads(await said("history", once, "--json"))["message_id"].startswith(f"{once}.")
+    assert "news is removed" in await said("remove", "news")
+    assert "`pentad schedules` lists them" in await said("remove", "news", code=1)
+    assert "five fields" in await said("add", "x", "--cron", "daily", code=1)
+    async with pentad.connect(gateway.address) as agent:
+        added_there = await agent.management.add_schedule("hello", every=90, session_id="s2")
+        name = added_there.schedule_id
+        assert (await agent.management.pause_schedule(name)).status == "paused"
+        assert (await agent.management.resume_schedule(name)).status == "active"
+        assert (await agent.inspection.schedule(name)).content == "hello"
+        assert (await agent.inspection.schedules())[0].schedule_id == name
+        [run] = await agent.inspection.schedule_runs(once)
+        assert run.status in ("sending", "accepted")
+        await agent.management.delete_schedule(name)
+        with pytest.raises(pentad.NotFound):
+            await agent.inspection.schedule(name)
+        with pytest.raises(pentad.Refused, match="60 s or more"):
+            await agent.management.add_schedule("hello", every=9)
+
+
+@pytest.mark.parametrize("words", [("add", "x"), ("add", "x", "--every", "0"), ("add", "x", "--every", "1y")])
+async def test_the_command_line_says_how_a_time_is_written(
+    words: tuple[str, ...], gateway: GatewayService, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        await command(gateway, capsys, "schedules", *words)
+    assert ended.value.code == 2
+    assert "--every" in capsys.readouterr().err
