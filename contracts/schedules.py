@@ -83,18 +83,3 @@ class Schedule(ScheduleSpec):
     """The next due time; absent while the schedule is paused and after its end."""
     last: ScheduleRun | None = None
     """The run of the latest due time."""
-
-
-class ScheduleState(Contract):
-    """How far a schedule is, as it is kept in Redis. Times are milliseconds since the epoch."""
-
-    version: Literal[1] = 1
-    created: int
-    status: ScheduleStatus = "active"
-    next: int | None = None
-    """The next due time."""
-    set_at: int
-    """When this was written: a time that lies ahead is of a clock that has stepped back since."""
-    ended: int | None = None
-    runs: tuple[ScheduleRun, ...] = ()
-    """The runs of the latest due times, the oldest first."""

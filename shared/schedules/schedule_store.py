@@ -8,9 +8,10 @@ from pydantic import ValidationError
 
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.plain_json import read_json
-from pentad.contracts.schedules import ScheduleSpec, ScheduleState
+from pentad.contracts.schedules import ScheduleSpec
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import SCHEDULES_DUE, SCHEDULES_SET, schedule, schedule_list
+from pentad.shared.schedules.schedule_state import ScheduleState
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.telemetry import ThrottledLog
 

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Sequence
 
 from pentad.contracts.ids import milliseconds, rfc3339
-from pentad.contracts.schedules import MAX_CATCH_UP, RunStatus, Schedule, ScheduleRun, ScheduleSpec, ScheduleState
+from pentad.contracts.schedules import MAX_CATCH_UP, RunStatus, Schedule, ScheduleRun, ScheduleSpec
 from pentad.shared.immutable import immutable
 from pentad.shared.schedules.due_times import DueTimes
+from pentad.shared.schedules.schedule_state import ScheduleState
 
 MAX_RUNS = 100
 """Ended runs that a schedule remembers."""

@@ -9,7 +9,7 @@ import asyncio
 import logging
 
 from pentad.contracts.ids import milliseconds, rfc3339
-from pentad.contracts.schedules import RunStatus, ScheduleRun, ScheduleState
+from pentad.contracts.schedules import RunStatus, ScheduleRun
 from pentad.services.gateway.domain.schedule_plan import (
     next_move,
     planned,
@@ -28,6 +28,7 @@ from pentad.shared import metrics
 from pentad.shared.actors.erased_marks import mark_at
 from pentad.shared.errors import DamagedError, OutageError
 from pentad.shared.keys import DEDUP_TTL_S, erased_user
+from pentad.shared.schedules.schedule_state import ScheduleState
 from pentad.shared.schedules.schedule_store import KeptSchedule, ScheduleStore
 from pentad.shared.store.store import Store
 from pentad.shared.telemetry import ThrottledLog

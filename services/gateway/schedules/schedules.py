@@ -8,11 +8,12 @@ from pydantic import ValidationError
 
 from pentad.contracts.commands import NEW_TASK, InboundMessage
 from pentad.contracts.ids import is_identifier, rfc3339
-from pentad.contracts.schedules import Schedule, ScheduleRun, ScheduleSpec, ScheduleState
+from pentad.contracts.schedules import Schedule, ScheduleRun, ScheduleSpec
 from pentad.services.gateway.domain.frames import complaints
 from pentad.services.gateway.domain.schedule_plan import begun, paused, resumed, settled, shown, wake_of
 from pentad.services.gateway.edge.problems import ProblemError, busy, invalid, missing
 from pentad.shared.schedules.due_times import DueTimes
+from pentad.shared.schedules.schedule_state import ScheduleState
 from pentad.shared.schedules.schedule_store import KeptSchedule, ScheduleStore, UnreadableScheduleError
 from pentad.shared.store.store import Store
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from pentad.contracts.ids import milliseconds, rfc3339
-from pentad.contracts.schedules import MAX_CATCH_UP, ScheduleRun, ScheduleSpec, ScheduleState
+from pentad.contracts.schedules import MAX_CATCH_UP, ScheduleRun, ScheduleSpec
 from pentad.services.gateway.domain.schedule_plan import (
     ENDED_KEPT_MS,
     MAX_RUNS,
@@ -17,6 +17,7 @@ from pentad.services.gateway.domain.schedule_plan import (
     wake_of,
     with_runs,
 )
+from pentad.shared.schedules.schedule_state import ScheduleState
 
 START = milliseconds("2026-11-27T12:00:00Z")
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
