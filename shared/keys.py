@@ -108,6 +108,15 @@ MEMORY_REBUILD_LEASE = "pentad:memory-rebuild:lease"
 """Says which archiver rebuilds the memory; ends seconds after that one does."""
 MEMORY_REBUILD_LATER = "pentad:memory-rebuild:later"
 """Set of the tasks that a rebuild comes to last, as ``TENANT/TASK``; ends like the rebuild."""
+SCHEDULES = "pentad:{pentad:schedules}:"
+"""Begins the keys of schedules, which lie in one slot. Each goes with the last schedule in it; ``turn`` ends seconds
+after the gateway that looks after them does."""
+SCHEDULES_DUE = f"{SCHEDULES}due"
+"""Sorted set of ``TENANT/SCHEDULE`` by the time in ms at which somebody must look at it."""
+SCHEDULES_SET = f"{SCHEDULES}set"
+"""Sorted set of when each schedule was written, in ms: a time ahead is of a clock that has stepped back since."""
+SCHEDULES_TURN = f"{SCHEDULES}turn"
+"""Says which gateway looks after the schedules; ends seconds after that one does."""
 EXTRACTION = "pentad:extraction:"
 """Begins the key of a hash that says how many tokens extraction has taken on a day; ends `EXTRACTION_TTL_S` after the
 last of them."""
@@ -291,6 +300,17 @@ def sign_in(state: str) -> tuple[str, str]:
 def token_lock(place: str) -> str:
     """Return the key of the lock of who renews a token; it has a TTL. The key has the digest of the token's place."""
     return f"{SIGN_INS}lock:{hashlib.sha256(place.encode()).hexdigest()}"
+
+
+def schedule(tenant: str, name: str) -> str:
+    """Hash of a schedule: what was asked for, how far it is, and a word that each change makes anew. It is removed with
+    its session or user, by hand, and thirty days after the schedule's end."""
+    return f"{SCHEDULES}one:{tenant}:{name}"
+
+
+def schedule_list(tenant: str) -> str:
+    """Sorted set of a tenant's schedules by the time in ms of their end; 0 for those that go on."""
+    return f"{SCHEDULES}list:{tenant}"
 
 
 def undoable(tenant: str, anchor: str) -> str:

@@ -292,6 +292,12 @@ tool_refusals = _counter(
     "Tool calls that were answered at once because their tool keeps failing: its breaker is open.",
     "calls",
 )
+schedule_runs = _counter(
+    "pentad_schedule_runs_total",
+    ("outcome",),
+    "Due times of schedules: sent, or not: skipped (the run before went on), missed (too late), unknown (in doubt).",
+    "runs",
+)
 queue_backlog = _gauge(
     "pentad_tool_queue_backlog_calls",
     ("queue",),

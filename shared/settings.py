@@ -279,6 +279,10 @@ class Settings(BaseModel):
     which are never made. They go before registered ones of the same order or name."""
     pentad_approval_s: Annotated[float, Field(ge=1, le=10 * 365 * _DAY_S)] = 3600
     """Seconds within which a person can allow or refuse a tool call; then it is not made, and the model is told so."""
+    pentad_schedules: Annotated[int, Field(ge=0, le=1_000)] = 100
+    """Schedules that a tenant may have, those that ended lately among them. 0: none are added."""
+    pentad_schedule_s: Annotated[float, Field(ge=1, le=86_400)] = 60
+    """Seconds that lie between two due times of a schedule at least."""
     pentad_compact_share: Annotated[float, Field(ge=0, le=0.95)] = 0.7
     """The share of a model's window beyond which the older part of a conversation is summarised in prompts. 0: never.
     A model whose window is not known is not concerned."""

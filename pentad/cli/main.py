@@ -37,6 +37,7 @@ _COMMANDS = {
     "policies": ("pentad.cli.policies", "run"),
     "top": ("pentad.cli.top", "run"),
     "open": ("pentad.cli.open", "run"),
+    "schedules": ("pentad.cli.schedules", "run"),
     "doctor": ("pentad.cli.doctor.command", "run"),
     "tools": ("pentad.cli.tools", "run"),
     "tool": ("pentad.cli.tool", "run"),
@@ -59,6 +60,8 @@ _MEMORY_KINDS = ("working", "episodic", "semantic")
 _PAGE = 20
 """Tasks of a list, when it is not said how many."""
 _MAX_LIMIT = 1_000_000
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+"""Seconds of each unit of time."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -140,6 +143,7 @@ def _add_clients(commands: Any) -> None:
     _add_send(commands)
     _add_tasks(commands)
     _add_approvals(commands)
+    _add_schedules(commands)
     _json(_client(commands, "tools", "List the tools: what each takes and does, and whether a worker has it."))
     _add_tool(commands)
     _json(_client(commands, "models", "List the models: which there are, and how each does."))
@@ -329,6 +333,36 @@ def _add_approvals(commands: Any) -> None:
     remove.add_argument("name", metavar="NAME", type=_name, help="the policy: one of `pentad policies`")
 
 
+def _add_schedules(commands: Any) -> None:
+    parser = _client(commands, "schedules", "List the messages that are sent at due times; add, pause, remove them.")
+    _json(parser, "print each schedule as a line of JSON")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    add = _client(actions, "add", "Have a message sent at due times, each time to a task of its own.", again=True)
+    add.add_argument("content", metavar="TEXT", help="the message")
+    due = add.add_mutually_exclusive_group(required=True)
+    due.add_argument("--cron", metavar="FIELDS", help='minute, hour, day, month, weekday: "30 9 * * MON-FRI"')
+    due.add_argument("--every", metavar="N[s|m|h|d]", type=_period, help="the time between two: 90s, 15m, 6h, 7d")
+    due.add_argument("--at", metavar="TIME", help="once: 2030-01-31T09:00, in the time zone")
+    add.add_argument("--time-zone", metavar="ZONE", help="IANA name, such as Europe/Berlin; UTC when not given")
+    add.add_argument("--session", metavar="SESSION", type=_external, help="the conversation; without: one for each run")
+    add.add_argument("--user", metavar="USER", type=_external, help="the user for whom it is sent")
+    add.add_argument("--instruction", metavar="NAME", type=_name, help="the instruction or graph that runs")
+    add.add_argument("--overlap", choices=("skip", "queue", "cancel"), help="while the run before goes on; skip")
+    add.add_argument("--catch-up", metavar="N", type=_step, help="due times that are made up for after an outage; 1")
+    add.add_argument("--id", metavar="ID", type=_name, help="an id of your own: added twice, it is one schedule")
+    _json(add, again=True)
+    for action, text in (
+        ("pause", "Pause a schedule: nothing is due until it is resumed."),
+        ("resume", "Resume a paused schedule, with the next due time."),
+        ("remove", "Remove a schedule; runs that go on go on."),
+        ("history", "List what has come of its latest due times."),
+    ):
+        one = _client(actions, action, text, again=True)
+        one.add_argument("schedule", metavar="ID", type=_name, help="the schedule: one of `pentad schedules`")
+        if action == "history":
+            _json(one, again=True)
+
+
 def _add_files(commands: Any) -> None:
     parser = _client(commands, "files", "List the files of a conversation; get, put and remove one.")
     parser.add_argument("session", metavar="SESSION", type=_external, help="the conversation")
@@ -485,8 +519,16 @@ def _count(value: str) -> int:
     return int(value)
 
 
+def _period(value: str) -> int:
+    """Return the seconds of a text such as ``90s`` or ``6h``."""
+    number, unit = (value[:-1], value[-1]) if value[-1:] in _UNITS else (value, "s")
+    if not number.isascii() or not number.isdigit() or not 1 <= int(number[:12]) <= _MAX_LIMIT:
+        raise argparse.ArgumentTypeError(f"{value[:200]!r} is no time between two due times: 90s, 15m, 6h, 7d")
+    return int(number) * _UNITS[unit]
+
+
 def _step(value: str) -> int:
-    """Return the number of a step, or 0 for none."""
+    """Return a number that may be 0."""
     return 0 if value == "0" else _count(value)
 
 

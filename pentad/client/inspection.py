@@ -26,6 +26,7 @@ from pentad.contracts.memories import (
 from pentad.contracts.operations import Operations
 from pentad.contracts.paths import TaskPath
 from pentad.contracts.records import ShownStatus, StepPrompt, Task, TaskStep, UnreadableTask
+from pentad.contracts.schedules import Overlap, Schedule, ScheduleRun
 from pentad.contracts.turn_states import TurnState
 from pentad.errors import NotFound, Refused, WrongGraph
 from pentad.shared.agent_graphs.given import GivenGraph, WrongSpec, spec_of
@@ -34,6 +35,8 @@ from pentad.shared.agent_graphs.references import KnownNames, reference_problems
 PAGE_LIMIT = 100
 _ANSWER_S = 15.0
 """Seconds that an answer may take beside what it was asked to wait."""
+_MAX_RUNS = 500
+"""Runs of a schedule that are asked for: more than it remembers."""
 Strategy = Literal["auto", "bfs", "dfs", "astar", "none"]
 """How the graph is walked from what a search has found."""
 
@@ -105,6 +108,22 @@ class Inspection:
             "GET", path_of("runs", message_id), timeout_s=timeout_s, session_id=session_id, wait=wait
         )
         return TurnState.model_validate(found)
+
+    async def schedules(self) -> list[Schedule]:
+        """Return the schedules of the tenant, the newest first; of long messages only the beginning."""
+        return [Schedule.model_validate(item) async for item in self._rest.pages("/v1/schedules", None)]
+
+    async def schedule(self, schedule_id: str) -> Schedule:
+        """Return a schedule. Raises ``NotFound``."""
+        return Schedule.model_validate(await self._rest.call("GET", path_of("schedules", schedule_id)))
+
+    async def schedule_runs(self, schedule_id: str) -> list[ScheduleRun]:
+        """Return what has come of a schedule's latest due times, the latest first. Raises ``NotFound``.
+
+        ``run(message_id, session_id)`` tells a run's answer.
+        """
+        found = await self._rest.call("GET", path_of("schedules", schedule_id, "runs"), limit=_MAX_RUNS)
+        return [ScheduleRun.model_validate(item) for item in found["items"]]
 
     async def transcript(self, task_id: str) -> Transcript:
         """A task's messages. Raises ``NotFound``."""
@@ -402,6 +421,37 @@ class Management:
     async def delete_policy(self, name: str) -> None:
         """Remove a registered approval policy. Raises ``NotFound``, ``Conflict`` for one of the file, ``Refused``."""
         await self._operator.call("DELETE", path_of("approval-policies", name))
+
+    async def add_schedule(
+        self,
+        content: str,
+        *,
+        cron: str | None = None,
+        every: int | None = None,
+        at: str | None = None,
+        overlap: Overlap = "skip",
+        **fields: Any,
+    ) -> Schedule:
+        """Have a message sent at due times: by ``cron``, each ``every`` seconds, or once ``at`` a time; one of them.
+
+        ``fields``: ``time_zone session_id user_id instruction catch_up schedule_id``, as in docs/schedules.md. Raises
+        ``Refused`` for a wrong value, and ``Conflict`` when there are too many or the id is another schedule's.
+        """
+        body = {"content": content, "cron": cron, "every": every, "at": at, "overlap": overlap, **fields}
+        given = {name: value for name, value in body.items() if value is not None}
+        return Schedule.model_validate(await self._rest.call("POST", "/v1/schedules", body=given))
+
+    async def pause_schedule(self, schedule_id: str) -> Schedule:
+        """Pause a schedule: nothing is due until it is resumed. Raises ``NotFound``, ``Conflict`` after its end."""
+        return Schedule.model_validate(await self._rest.call("POST", path_of("schedules", schedule_id, "pause")))
+
+    async def resume_schedule(self, schedule_id: str) -> Schedule:
+        """Resume a schedule with its next due time. Raises ``NotFound``, ``Conflict`` after its end."""
+        return Schedule.model_validate(await self._rest.call("POST", path_of("schedules", schedule_id, "resume")))
+
+    async def delete_schedule(self, schedule_id: str) -> None:
+        """Remove a schedule with its history; runs that go on go on. Raises ``NotFound``."""
+        await self._rest.call("DELETE", path_of("schedules", schedule_id))
 
     async def move(self, message_id: str, to: str, task_id: str) -> None:
         """Give a message of the task ``task_id`` to another task of its session; ``to``: its id, or ``new``.

@@ -52,6 +52,7 @@ from pentad.shared.memory.statements import is_statement
 from pentad.shared.models.ports import ModelFailed
 from pentad.shared.owners import Owner
 from pentad.shared.records.record_store import Records
+from pentad.shared.schedules.schedule_store import ScheduleStore
 from pentad.shared.scripts.script_store import ScriptStore
 from pentad.shared.secrets.secret_store import SecretOwner, SecretStore
 from pentad.shared.store.store import Argument, Store
@@ -183,6 +184,7 @@ class Erasing:
     ) -> None:
         self._store, self._kept, self._tasks, self._memory = store, kept, tasks, memory
         self._shards, self._files, self._scripts, self._secrets = shards, files, scripts, secrets
+        self._schedules = ScheduleStore(store)
         self._turns = TenantTurns(_ERASURES_PER_SHARD * len(shards), _ERASURES_PER_SHARD * len(shards))
 
     async def handle(self, entry: Entry) -> None:
@@ -252,6 +254,7 @@ class Erasing:
         if mark is None:
             return
         until = mark.at
+        await self._schedules.remove_of(command.tenant_id, until, session=command.name)
 
         def goes(task: KeptTask) -> bool:
             """Statements have a session of their own, whose name anybody may use as well."""
@@ -280,6 +283,7 @@ class Erasing:
             return by_then and share_of(task.messages, task.user, user) == "whole"
 
         shards, last = sorted(until), max(until.values(), default=0)
+        await self._schedules.remove_of(tenant, last, user=user)
         while shards and await self._found(command, shards, "user_id", goes):
             pass
         await self._note_parts(command, until)

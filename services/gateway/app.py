@@ -58,6 +58,9 @@ from pentad.services.gateway.operator.server_routes import SecretRoutes, ToolSer
 from pentad.services.gateway.operator.tool_servers import ToolServerRegistry
 from pentad.services.gateway.operator.version_routes import VersionRoutes
 from pentad.services.gateway.protocols.agui.agui_routes import AguiRoutes
+from pentad.services.gateway.schedules.due_schedules import DueSchedules
+from pentad.services.gateway.schedules.schedule_routes import ScheduleRoutes
+from pentad.services.gateway.schedules.schedules import Schedules
 from pentad.services.gateway.tasks.approval_routes import ApprovalRoutes
 from pentad.services.gateway.tasks.approvals import Approvals
 from pentad.services.gateway.tasks.comparisons import Comparisons
@@ -97,6 +100,7 @@ from pentad.shared.presence.loop_holds import keep_telling_holds
 from pentad.shared.presence.processes import ServiceWork, report_process
 from pentad.shared.presence.sign_ins import SignIns, keep_telling_address
 from pentad.shared.records.record_store import Records
+from pentad.shared.schedules.turn_loop import TurnLoop
 from pentad.shared.secrets.secret_store import SecretStore
 from pentad.shared.service.background import Background, wait_for_redis
 from pentad.shared.service.connections import ConnectionLimits
@@ -128,7 +132,7 @@ ROUTE_GROUPS: tuple[type, ...] = (
         VersionRoutes,
     ),
     *(ToolServerRoutes, HttpToolRoutes, PluginRoutes, SecretRoutes, SignInRoutes),
-    *(LiveSystemRoutes, DeadLetterRoutes, AguiRoutes, ConsoleRoutes, ModuleRoutes, DocumentRoutes),
+    *(LiveSystemRoutes, DeadLetterRoutes, ScheduleRoutes, AguiRoutes, ConsoleRoutes, ModuleRoutes, DocumentRoutes),
 )
 """All groups of routes but health and metrics, which every service has."""
 
@@ -178,6 +182,7 @@ class GatewayService:
         self._actor_name = f"{self.name}-{token_hex(6)}"
         actors = Actors(store, self._actor_name, settings.lease_ms)
         control = Control(actors, queries)
+        self._schedules = TurnLoop(store, self._due_schedules(inbox, queries, control).once)
         moves = MessageMoves(store, queries, self._cases)
         approvals = Approvals(store, queries, settings)
         self._access = Access(settings.api_keys, settings.admin_key, settings.pentad_cors_origins)
@@ -200,10 +205,17 @@ class GatewayService:
             ToolRoutes(queries, DirectCalls(store, queries, self._intake, turns)),
             *memory_routes,
             *self._operator_routes(queries, turns),
+            ScheduleRoutes(Schedules(store, settings.pentad_schedules, settings.pentad_schedule_s)),
             AguiRoutes(self._streams, turns, queries, approvals, shards),
             ConsoleRoutes(on=settings.pentad_console == "on"),
             ModuleRoutes(),
         )
+
+    def _due_schedules(self, inbox: Inbox, queries: Queries, control: Control) -> DueSchedules:
+        """Make what looks after schedules. It sends again what Redis loses, so no session is told of that."""
+        unwatched = LossWatch(self._store, inbox, lambda: self._relay.answered_at)
+        intake = MessageIntake(inbox, unwatched, self._settings.pentad_tenant_share)
+        return DueSchedules(self._store, intake, queries, control)
 
     def _memory_routes(self, queries: Queries, records: Records) -> tuple[object, ...]:
         settings, store, shards = self._settings, self._store, self._settings.pentad_shards
@@ -285,6 +297,7 @@ class GatewayService:
         self._background.run(self._ask_redis())
         self._background.run(self._ids.run())
         self._background.run(self._book.follow())
+        self._background.run(self._schedules.run())
         self._background.run(keep_watching(self._store))
         self._background.run(keep_telling_holds(self._store))
         self._background.run(report_process(self._store, self.name, self._actor_name, self._work))
@@ -329,6 +342,7 @@ class GatewayService:
         await self._embedder.aclose()
         await self._knowledge.aclose()
         await self._background.stop()
+        await self._schedules.release()
         if self._cases is not None:
             self._cases.close()
         await self._store.close()

@@ -32,11 +32,16 @@ from pentad.shared.keys import (
     POLICIES_REGISTRY,
     PREFIX,
     REMEMBERS,
+    SCHEDULES_DUE,
+    SCHEDULES_SET,
+    SCHEDULES_TURN,
     SERVER_REPORTS,
     SERVERS_REGISTRY,
     SIGN_INS,
     TOOLS_REGISTRY,
     UNDOABLE,
+    schedule,
+    schedule_list,
 )
 from pentad.shared.store.refusals import REFUSALS, refusal_of, said, text_of
 from pentad.shared.store.wire import Wire, Word
@@ -75,8 +80,17 @@ _OUTSIDE = {
     MEMORY_REBUILD_LATER: "set",
     MEMORY_REBUILD_LEASE: "string",
     MEMORY_WAITS: "string",
+    SCHEDULES_DUE: "zset",
+    SCHEDULES_SET: "zset",
+    SCHEDULES_TURN: "string",
     CLUSTER: "hash",
 }
+_BEGINNINGS = {
+    "hash": (UNDOABLE, schedule("", "").removesuffix(":")),
+    "zset": (schedule_list(""),),
+    "string": (REMEMBERS, SIGN_INS),
+}
+"""Beginnings of keys of each type."""
 _STREAMS = (
     "wake",
     "tools",
@@ -182,9 +196,7 @@ def kind_of(key: str) -> str | None:
     """Return the type of value that a key of Pentad holds, as TYPE names it; None for an unknown key."""
     place = split_key(key)
     if place is None:
-        if key.startswith(UNDOABLE):
-            return "hash"
-        return "string" if key.startswith((REMEMBERS, SIGN_INS)) else _OUTSIDE.get(key)
+        return _OUTSIDE.get(key) or next((kind for kind, begins in _BEGINNINGS.items() if key.startswith(begins)), None)
     parts = place[1].split(":")
     if parts[0] in _ACTORS and len(parts) > _ACTOR_PARTS:
         return _OF_ACTOR.get(parts[_ACTOR_PARTS])

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import pentad
 from pentad.contracts.streams import (
     ARCHIVE,
     DEAD,
@@ -200,6 +201,7 @@ async def test_every_metric_moves_by_what_happened(tmp_path: Path) -> None:
         await denies(running)
         limited = await limits(running)
         await retrieves(running)
+        await schedules(running)
         await corrects(running)
         await erases(running)
         await loses_memory(running)
@@ -365,6 +367,16 @@ async def limits(running: System) -> Page:
     await running.bus.redis.hdel(TOOLS_REGISTRY, "nowhere")
     await running.bus.redis.delete(TOOL_CALLS.key(0, queue="nowhere"))
     return page
+
+
+async def schedules(running: System) -> None:
+    """A message at a due time is sent, and one that was due in a pause is not."""
+    async with pentad.connect(running.url) as agent:
+        await agent.management.add_schedule("hello", at=await soon(running), session_id="due")
+        await running.bus.until("due", "task_end")
+        paused = await agent.management.add_schedule("hello", every=60)
+        await agent.management.pause_schedule(paused.schedule_id)
+    await running.until("the run", lambda page: page.kinds(metrics.schedule_runs, "outcome") == {"sent": 1})
 
 
 async def corrects(running: System) -> None:

@@ -91,6 +91,8 @@ PROMISED: dict[str, str | None] = {
     "PENTAD_APPROVE": "never",
     "PENTAD_POLICIES": None,
     "PENTAD_APPROVAL_S": "3600",
+    "PENTAD_SCHEDULES": "100",
+    "PENTAD_SCHEDULE_S": "60",
     "PENTAD_COMPACT_SHARE": "0.7",
     "PENTAD_RESULT_BYTES": "32768",
     "PENTAD_TOOL_CONCURRENCY": "256",
@@ -151,6 +153,8 @@ WRONG = {
     "PENTAD_CALLS_PER_STEP": "0",
     "PENTAD_APPROVE": "always",
     "PENTAD_APPROVAL_S": "0",
+    "PENTAD_SCHEDULES": "-1",
+    "PENTAD_SCHEDULE_S": "0",
     "PENTAD_EVENTS_TTL_S": "0",
     "PENTAD_TOOL_PROCESSES": "hunter2",
 }
