@@ -443,3 +443,39 @@ async def test_the_pictures_of_the_readme_are_what_the_console_shows(console: St
         await expect(page.get_by_role("region", name="Step 2")).to_be_visible()
         await page.screenshot(path=folder / "console-trace.png")
     assert all((folder / name).stat().st_size > 10_000 for name in ("console-chat.png", "console-trace.png"))
+
+
+async def test_an_operator_sees_the_live_system_and_its_schedules(console: Stage) -> None:
+    held = asyncio.Event()
+    async with (
+        console.model(lambda _: say("a story", chunks=4, wait=held, wait_after=3)),
+        open_page(at(console, "chat", new_session()), keys=_OPERATOR) as page,
+    ):
+        await send(page, "a task that an operator sees")
+        await page.get_by_role("link", name="Operations").click()
+        live = page.get_by_role("region", name="Tasks that go on")
+        await expect(live).to_contain_text("a task that an operator sees")
+        await expect(page.get_by_role("region", name="Streams")).to_contain_text("pentad:inbound")
+        await expect(page.get_by_role("region", name="Services")).to_contain_text("alive")
+        held.set()
+        await expect(live).to_have_count(0)
+        await page.get_by_role("link", name="Schedules").click()
+        await page.get_by_role("button", name="Add a schedule").click()
+        entry = {
+            "schedule_id": "morning",
+            "cron": "0 9 * * 1-5",
+            "time_zone": "Europe/Berlin",
+            "content": "What is new?",
+        }
+        await page.get_by_label("As JSON").fill(json.dumps(entry))
+        await page.get_by_role("button", name="Add", exact=True).click()
+        morning = page.get_by_role("region", name="morning")
+        await morning.get_by_role("button", name="Pause").click()
+        await expect(morning).to_contain_text("paused")
+        await morning.get_by_role("button", name="Resume").click()
+        await expect(morning).to_contain_text("active")
+        await morning.get_by_role("button", name="History").click()
+        await expect(morning).to_contain_text("It was not due yet.")
+        page.once("dialog", lambda dialog: asyncio.ensure_future(dialog.accept()))
+        await morning.get_by_role("button", name="Remove").click()
+        await expect(morning).to_have_count(0)

@@ -91,7 +91,10 @@ function Stream({ state, session, colours, onMove }) {
   const follows = useRef(true)
   const look = ({ target }) => (follows.current = target.scrollHeight - target.scrollTop - target.clientHeight < 60)
   useEffect(() => {
-    const follow = () => follows.current && (element.current.scrollTop = element.current.scrollHeight)
+    const follow = () => {
+      const log = element.current // gone when the view was left meanwhile
+      if (log && follows.current) log.scrollTop = log.scrollHeight
+    }
     const frame = requestAnimationFrame(() => requestAnimationFrame(follow)) // after texts are drawn
     return () => cancelAnimationFrame(frame)
   }, [state])
