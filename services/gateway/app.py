@@ -50,6 +50,9 @@ from pentad.services.gateway.operator.runnables import (
 from pentad.services.gateway.operator.server_routes import SecretRoutes, ToolServerRoutes
 from pentad.services.gateway.operator.tool_servers import ToolServerRegistry
 from pentad.services.gateway.protocols.agui.agui_routes import AguiRoutes
+from pentad.services.gateway.protocols.openai.chat_places import ChatPlaces
+from pentad.services.gateway.protocols.openai.chat_turns import ChatTurns
+from pentad.services.gateway.protocols.openai.openai_routes import OpenAIRoutes
 from pentad.services.gateway.tasks.approval_routes import ApprovalRoutes
 from pentad.services.gateway.tasks.approvals import Approvals
 from pentad.services.gateway.tasks.comparisons import Comparisons
@@ -110,7 +113,7 @@ ROUTE_GROUPS: tuple[type, ...] = (
     *(MemoryRoutes, ForgettingRoutes, UpkeepRoutes, KnowledgeRoutes, ErasureRoutes),
     *(ModelRoutes, CompletionRoutes, InstructionRoutes, GraphRoutes, HookRoutes, PolicyRoutes, RunRoutes),
     *(ToolServerRoutes, HttpToolRoutes, PluginRoutes, SecretRoutes, SignInRoutes),
-    *(DeadLetterRoutes, AguiRoutes, DocumentRoutes),
+    *(DeadLetterRoutes, AguiRoutes, OpenAIRoutes, DocumentRoutes),
 )
 """All groups of routes but health and metrics, which every service has."""
 
@@ -182,7 +185,13 @@ class GatewayService:
             *memory_routes,
             *self._operator_routes(queries, turns),
             AguiRoutes(self._streams, turns, queries, approvals, shards),
+            self._openai_routes(queries, turns, forks, control),
         )
+
+    def _openai_routes(self, queries: Queries, turns: TurnFollower, forks: Forks, control: Control) -> OpenAIRoutes:
+        places = ChatPlaces(self._store, self._settings.pentad_shards, self._settings.session_ttl_s)
+        self._chats = ChatTurns(self._streams, turns, queries, forks, control, places, self._book, self._workspaces)
+        return OpenAIRoutes(self._chats, self._calls, self._known)
 
     def _memory_routes(self, queries: Queries, records: Records) -> tuple[object, ...]:
         settings, store, shards = self._settings, self._store, self._settings.pentad_shards
@@ -296,6 +305,7 @@ class GatewayService:
         await self._watch.close()
         await self._inbox.close()
         await self._memories.aclose()
+        await self._chats.aclose()
         await self._calls.aclose()
         await self._embedder.aclose()
         await self._knowledge.aclose()

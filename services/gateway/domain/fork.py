@@ -91,8 +91,8 @@ def read_fork(body: Mapping[str, Any], message_id: str) -> ForkRequest:
     replace = given.get("replace", False)
     if not isinstance(replace, bool) or (replace and not (content and step)):
         raise UnreadableError("replace: true or false is expected; true needs `content`, and a step from 1 on")
-    named = {name: given.get(name) or "" for name in ("instruction", "model")}
-    return ForkRequest(step, message_id, content or "", replace=replace, **named)
+    instruction, model = given.get("instruction") or "", given.get("model") or ""
+    return ForkRequest(step, message_id, content or "", instruction, model, replace)
 
 
 @immutable

@@ -56,9 +56,9 @@ def answer_with_page(page: Page) -> "Response":
     return answer({"items": page.items, "next": page.next})
 
 
-async def read_body(request: "Request") -> dict[str, Any]:
-    """Return the JSON object in the body. Raises ``ProblemError``: 415, 413, 400."""
-    return _object(await _read_bytes(request))
+async def read_body(request: "Request", limit: int = BODY_LIMIT) -> dict[str, Any]:
+    """Return the JSON object in the body. Raises ``ProblemError``: 415, 413, 400. ``limit``: bytes that it may have."""
+    return _object(await _read_bytes(request, limit))
 
 
 async def read_asked(request: "Request", read: Callable[[Mapping[str, Any]], Asked]) -> Asked:
@@ -73,17 +73,17 @@ async def read_asked(request: "Request", read: Callable[[Mapping[str, Any]], Ask
         raise invalid(str(error)) from None
 
 
-async def _read_bytes(request: "Request") -> bytes:
+async def _read_bytes(request: "Request", limit: int = BODY_LIMIT) -> bytes:
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a body is sent as it is, without Content-Encoding")
     declared = request.headers.get("content-length", "0")
-    if declared.isdigit() and int(declared) > BODY_LIMIT:
-        raise _too_large()
+    if declared.isdigit() and int(declared) > limit:
+        raise _too_large(limit)
     chunks, size = [], 0
     async for chunk in request.stream():
         size += len(chunk)
-        if size > BODY_LIMIT:
-            raise _too_large()
+        if size > limit:
+            raise _too_large(limit)
         chunks.append(chunk)
     return b"".join(chunks)
 
@@ -95,8 +95,8 @@ def _object(body: bytes) -> dict[str, Any]:
         raise bad(str(error)) from None
 
 
-def _too_large() -> ProblemError:
-    return ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {BODY_LIMIT} bytes")
+def _too_large(limit: int) -> ProblemError:
+    return ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {limit} bytes")
 
 
 async def read_body_if_any(request: "Request") -> dict[str, Any] | None:
