@@ -14,7 +14,7 @@ from openai import AsyncOpenAI
 
 from tests.support.models.replies import Reply, call, cut, fail, say
 from tests.support.processes.stage import Stage, new_session, stage
-from tests.support.waiting import PATIENCE_S, wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 _PNG = base64.b64decode(
@@ -27,7 +27,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     folder = tmp_path_factory.mktemp("openai")
     (folder / "policies.json").write_text('{"policies": [{"name": "echo", "tool": "echo", "then": "ask"}]}')
     (folder / "instructions.json").write_text(
-        '{"instructions": [{"name": "pirate", "content": "Speak like a pirate.", "tools": []}]}'
+        '{"instructions": [{"name": "pirate", "system_prompt": "Speak like a pirate.", "tools": []}]}'
     )
     settings = {
         "PENTAD_POLICIES": str(folder / "policies.json"),
@@ -39,7 +39,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 def client(system: Stage, **headers: str) -> AsyncOpenAI:
     return AsyncOpenAI(
-        api_key="none", base_url=f"{system.url}/openai/v1", default_headers=headers, timeout=PATIENCE_S, max_retries=0
+        api_key="none", base_url=f"{system.url}/openai/v1", default_headers=headers, timeout=15, max_retries=0
     )
 
 
@@ -108,7 +108,7 @@ async def test_a_conversation_goes_on_in_its_session_and_an_edited_message_forks
         edited, fork = await ask(*past, user("second, edited"))
         assert edited == "answer to second, edited"
         assert fork != session
-        told = said(model.requests[-1])
+        told = said(model.chats[-1])
         assert ("user", "second") not in told
         assert told[-2:] == [("assistant", one), ("user", "second, edited")]
         _, of_fork = await ask(*past, user("second, edited"), assistant(edited), user("third"))
@@ -121,7 +121,7 @@ async def test_the_same_request_again_is_one_turn(system: Stage) -> None:
     more = asyncio.Event()
     async with system.model(lambda _: say("done", wait=more)) as model, http(system) as rest:
         first = asyncio.create_task(rest.post("/openai/v1/chat/completions", json=body))
-        await wait_until("the model is asked", lambda: model.requests)
+        await wait_until("the model is asked", lambda: model.chats)
         second = asyncio.create_task(rest.post("/openai/v1/chat/completions", json=body))
         await asyncio.sleep(0)
         more.set()
@@ -132,7 +132,7 @@ async def test_the_same_request_again_is_one_turn(system: Stage) -> None:
             answers.append((await rest.post("/openai/v1/chat/completions", json=body, headers=named)).json())
         other = body | {"messages": [user("another")]}
         refused = await rest.post("/openai/v1/chat/completions", json=other, headers=named)
-        asked = len(model.requests)
+        asked = len(model.chats)
     assert [each["choices"][0]["message"]["content"] for each in answers] == ["done"] * 5
     assert [each["id"] for each in answers[:3]] == [answers[0]["id"]] * 3
     assert answers[3]["id"] == answers[4]["id"] != answers[0]["id"]
@@ -142,7 +142,7 @@ async def test_the_same_request_again_is_one_turn(system: Stage) -> None:
 
 
 def http(system: Stage) -> AsyncClient:
-    return AsyncClient(base_url=system.url, trust_env=False, timeout=PATIENCE_S)
+    return AsyncClient(base_url=system.url, trust_env=False, timeout=15)
 
 
 async def test_a_conversation_from_elsewhere_begins_a_session_with_its_past(system: Stage) -> None:
@@ -155,7 +155,7 @@ async def test_a_conversation_from_elsewhere_begins_a_session_with_its_past(syst
     async with system.model(lambda _: say("Ada")) as model, client(system) as ai:
         raw = await ai.chat.completions.with_raw_response.create(model="pentad", messages=messages)
         session = raw.headers["x-pentad-session"]
-        told = said(model.requests[-1])
+        told = said(model.chats[-1])
     assert "Answer in one word." in told[0][1]
     assert told[1:] == [("user", messages[1]["content"]), ("assistant", "hello Ada"), ("user", "what is my name?")]
     async with http(system) as rest:
@@ -168,7 +168,7 @@ async def test_a_named_session_goes_on_with_the_last_message_alone(system: Stage
     async with system.model(lambda _: say("yes")) as model, client(system, **{"X-Pentad-Session": session}) as ai:
         for text in ("one", "two", "two"):
             await ai.chat.completions.create(model="pentad", messages=[user(text)])
-        told = said(model.requests[-1])
+        told = said(model.chats[-1])
         other = await ai.chat.completions.with_raw_response.create(
             model="pentad",
             messages=[user("three")],
@@ -188,7 +188,7 @@ async def test_open_webui_titles_make_no_task_edits_fork_regenerations_do_not_do
     def script(request: dict[str, Any]) -> Reply:
         if "title" in said(request)[-1][1]:
             return say("A Title")
-        return say(f"answer {len(model.requests)}", chunks=2)
+        return say(f"answer {len(model.chats)}", chunks=2)
 
     async with system.model(script) as model, http(system) as rest:
 
@@ -217,10 +217,10 @@ async def test_open_webui_titles_make_no_task_edits_fork_regenerations_do_not_do
         assert second == regenerated
         three, third = await ask("m4", user("hi"), assistant(again), user("more, edited"))
         assert third not in (session, regenerated)
-        assert said(model.requests[-1])[-3:] == [("user", "hi"), ("assistant", again), ("user", "more, edited")]
+        assert said(model.chats[-1])[-3:] == [("user", "hi"), ("assistant", again), ("user", "more, edited")]
         repeated = await ask("m4", user("hi"), assistant(again), user("more, edited"))
         assert repeated == (three, third)
-        asked = len(model.requests)
+        asked = len(model.chats)
         tasks = [
             (await rest.get("/v1/tasks", params={"session_id": s})).json()["items"] for s in (session, regenerated)
         ]
@@ -252,27 +252,25 @@ async def test_a_stream_that_its_client_closes_cancels_the_turn_and_the_same_aga
             again = await ai.chat.completions.with_raw_response.create(model="pentad", messages=messages)
     assert again.parse().choices[0].message.content == "one two three"
     assert again.headers["x-pentad-session"] != session
-    assert len(model.requests) == 2
+    assert len(model.chats) == 2
 
 
 async def test_an_answer_that_was_not_streamed_is_not_cancelled_by_who_leaves(system: Stage) -> None:
     body, more = {"model": "pentad", "messages": [user(unique("slow"))]}, asyncio.Event()
     async with system.model(lambda _: say("at last", wait=more)) as model, http(system) as rest:
         waiting = asyncio.create_task(rest.post("/openai/v1/chat/completions", json=body))
-        await wait_until("the model is asked", lambda: model.requests)
+        await wait_until("the model is asked", lambda: model.chats)
         waiting.cancel()
         more.set()
         again = await rest.post("/openai/v1/chat/completions", json=body)
     assert again.json()["choices"][0]["message"]["content"] == "at last"
-    assert len(model.requests) == 1
+    assert len(model.chats) == 1
 
 
 async def test_questions_and_approvals_are_answered_by_the_next_message(system: Stage) -> None:
     def script(request: dict[str, Any]) -> Reply:
-        last = request["messages"][-1]
-        if last["role"] == "tool":
-            return say(f"it said {last['content']}")
-        return call(("echo", {"text": "secret"}))
+        results = [m["content"] for m in request["messages"] if m["role"] == "tool"]
+        return say(f"it said {results[-1]}") if results else call(("echo", {"text": "secret"}))
 
     first = user(unique("say it"))
     async with system.model(script), client(system) as ai:
@@ -290,7 +288,7 @@ async def test_json_of_a_schema_is_told_whole(system: Stage) -> None:
     form: Any = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
 
     def script(request: dict[str, Any]) -> Reply:
-        return say('{"n": "one"}', chunks=3) if len(model.requests) == 1 else say('{"n": 1}', chunks=3)
+        return say('{"n": "one"}', chunks=3) if len(model.chats) == 1 else say('{"n": 1}', chunks=3)
 
     async with system.model(script) as model, client(system) as ai:
         stream = await ai.chat.completions.create(
@@ -313,7 +311,7 @@ async def test_images_become_files_of_the_session(system: Stage) -> None:
         past = [{"role": "user", "content": content}, assistant("a dot")]
         again = await ai.chat.completions.with_raw_response.create(model="pentad", messages=[*past, user("sure?")])
     assert again.headers["x-pentad-session"] == session
-    assert file["path"] in json.dumps(model.requests[0])
+    assert file["path"] in json.dumps(model.chats[0])
 
 
 async def test_models_are_the_agent_its_instructions_and_the_plain_model(system: Stage) -> None:
@@ -325,7 +323,7 @@ async def test_models_are_the_agent_its_instructions_and_the_plain_model(system:
             await ai.chat.completions.create(model="pentad/nobody", messages=[user("hi")])
         assert (missing.value.code, missing.value.param) == ("model_not_found", "model")
         await ai.chat.completions.create(model="pentad/pirate", messages=[user(unique("hi"))])
-    assert "pirate" in model.requests[-1]["messages"][0]["content"]
+    assert "pirate" in model.chats[-1]["messages"][0]["content"]
 
 
 async def test_the_plain_model_passes_the_clients_tools_on(system: Stage) -> None:
@@ -349,7 +347,7 @@ async def test_the_plain_model_passes_the_clients_tools_on(system: Stage) -> Non
 
 async def test_a_broken_attempt_is_said_to_begin_again(system: Stage) -> None:
     def script(request: dict[str, Any]) -> Reply:
-        return cut(3, text="wrong beginning") if len(model.requests) == 1 else say("right answer")
+        return cut(3, text="wrong beginning") if len(model.chats) == 1 else say("right answer")
 
     async with system.model(script) as model, client(system) as ai:
         first = user(unique("try"))
@@ -360,7 +358,7 @@ async def test_a_broken_attempt_is_said_to_begin_again(system: Stage) -> None:
         assert text.endswith("\n\n(restarted)\n\nright answer")
         assert any((chunk.model_extra or {}).get("pentad") == {"restarted": True} for chunk in chunks)
         await ai.chat.completions.create(model="pentad", messages=[first, assistant(text), user("go on")])
-    assert said(model.requests[-1])[-3:] == [("user", first["content"]), ("assistant", "right answer"), ("user", "go on")]
+    assert said(model.chats[-1])[-3:] == [("user", first["content"]), ("assistant", "right answer"), ("user", "go on")]
 
 
 async def test_a_failed_turn_is_an_error_in_openais_form(system: Stage) -> None:

@@ -21,6 +21,8 @@ def error_body(message: str, status: int, code: str | None = None) -> dict[str, 
     """Return an error in OpenAI's form."""
     place = _PLACE.match(message)
     param = None if place is None else place[1]
+    if status == 404 and param == "model":
+        code = "model_not_found"
     return {
         "error": {"message": message, "type": _TYPES.get(status, "server_error"), "param": param, "code": code},
     }
