@@ -128,8 +128,7 @@ async def test_the_same_request_again_is_one_turn(system: Stage) -> None:
         answers = [(await each).json() for each in (first, second)]
         answers.append((await rest.post("/openai/v1/chat/completions", json=body)).json())
         named = {"Idempotency-Key": uuid4().hex}
-        for _ in range(2):
-            answers.append((await rest.post("/openai/v1/chat/completions", json=body, headers=named)).json())
+        answers += [(await rest.post("/openai/v1/chat/completions", json=body, headers=named)).json() for _ in range(2)]
         other = body | {"messages": [user("another")]}
         refused = await rest.post("/openai/v1/chat/completions", json=other, headers=named)
         asked = len(model.chats)
@@ -233,23 +232,23 @@ async def test_open_webui_titles_make_no_task_edits_fork_regenerations_do_not_do
 
 async def test_a_stream_that_its_client_closes_cancels_the_turn_and_the_same_again_is_a_new_one(system: Stage) -> None:
     messages, more = [user(unique("count"))], asyncio.Event()
-    async with system.model(lambda _: say("one two three", chunks=3, wait=more, wait_after=2)) as model:
-        async with client(system) as ai, http(system) as rest:
-            raw = await ai.chat.completions.with_raw_response.create(model="pentad", messages=messages, stream=True)
-            session = raw.headers["x-pentad-session"]
-            stream = raw.parse()
-            async for chunk in stream:
-                if chunk.choices[0].delta.content:
-                    break
-            await stream.close()
+    reply = say("one two three", chunks=3, wait=more, wait_after=2)
+    async with system.model(lambda _: reply) as model, client(system) as ai, http(system) as rest:
+        raw = await ai.chat.completions.with_raw_response.create(model="pentad", messages=messages, stream=True)
+        session = raw.headers["x-pentad-session"]
+        stream = raw.parse()
+        async for chunk in stream:
+            if chunk.choices[0].delta.content:
+                break
+        await stream.close()
 
-            async def cancelled() -> bool:
-                tasks = (await rest.get("/v1/tasks", params={"session_id": session})).json()["items"]
-                return [task["status"] for task in tasks] == ["cancelled"]
+        async def cancelled() -> bool:
+            tasks = (await rest.get("/v1/tasks", params={"session_id": session})).json()["items"]
+            return [task["status"] for task in tasks] == ["cancelled"]
 
-            await wait_until("the task is cancelled", cancelled)
-            more.set()
-            again = await ai.chat.completions.with_raw_response.create(model="pentad", messages=messages)
+        await wait_until("the task is cancelled", cancelled)
+        more.set()
+        again = await ai.chat.completions.with_raw_response.create(model="pentad", messages=messages)
     assert again.parse().choices[0].message.content == "one two three"
     assert again.headers["x-pentad-session"] != session
     assert len(model.chats) == 2

@@ -1,6 +1,5 @@
 """The request for a completion of a chat, as OpenAI's clients send it. Pure."""
 
-import base64
 import binascii
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,11 @@ from pentad.shared.immutable import immutable
 
 AGENT, UTILITY = "pentad", "pentad-utility"
 """Names of the models: the agent, also with an instruction behind a slash, and the plain chat model."""
+REQUEST_LIMIT = 24 << 20
+"""Bytes of a request, with its images and files; without them it may have as many as any body."""
+_BASE64 = b";base64,"
+_MAX_URLS, _MAX_URL_HEAD = 10_000, 100
+"""Data URLs of a body that are looked at, and bytes of one before its data."""
 _MAX_MESSAGES, _MAX_PARTS, _MAX_FILES = 4_000, 64, 16
 _MAX_METADATA = 16
 _MAX_NAME = 100
@@ -110,8 +114,34 @@ def instruction_of(model: Any) -> str:
     return name
 
 
-def read_chat(body: Mapping[str, Any]) -> ChatAsked:
-    """Read the request for a completion of a chat. Raises ``UnreadableError``."""
+def without_data(raw: bytes) -> tuple[bytes, list[bytes]]:
+    """Return a body without the base64 of its long data: URLs, and that, to which the URLs refer by number.
+
+    To read many megabytes as JSON would hold the event loop for a second.
+    """
+    kept, taken, at = list[bytes](), list[bytes](), 0
+    for _ in range(_MAX_URLS):
+        found = raw.find(_BASE64, at)
+        if found < 0:
+            break
+        begin = found + len(_BASE64)
+        is_url = raw[max(at, found - _MAX_URL_HEAD) : found].rpartition(b'"')[2].startswith(b"data:")
+        end = raw.find(b'"', begin) if is_url else begin
+        if end - begin > MAX_CONTENT:  # a shorter one may be a text of the user
+            kept += [raw[at:begin], b"#%d" % len(taken)]
+            taken.append(raw[begin:end].replace(b"\\/", b"/"))
+            at = end
+        else:
+            kept.append(raw[at:begin])
+            at = begin
+    return b"".join([*kept, raw[at:]]), taken
+
+
+def read_chat(body: Mapping[str, Any], data: Sequence[bytes] = ()) -> ChatAsked:
+    """Read the request for a completion of a chat. Raises ``UnreadableError``.
+
+    ``data``: the base64 that `without_data` has taken out of the body.
+    """
     _check_unsupported(body)
     messages = body.get("messages")
     if not isinstance(messages, list) or not 1 <= len(messages) <= _MAX_MESSAGES:
@@ -126,7 +156,7 @@ def read_chat(body: Mapping[str, Any]) -> ChatAsked:
     last = messages[-1]
     if not isinstance(last, dict) or last.get("role") != "user":
         raise UnreadableError("messages: the last one must have the role user")
-    text, files = read_parts(last.get("content"), f"messages.{len(messages) - 1}.content")
+    text, files = read_parts(last.get("content"), f"messages.{len(messages) - 1}.content", data)
     metadata, session = _metadata(body.get("metadata"))
     return ChatAsked(
         instruction_of(body.get("model")),
@@ -170,14 +200,14 @@ def read_said(message: Any, where: str) -> tuple[str, str]:
     return "system" if role == "developer" else role, content or ""
 
 
-def read_parts(content: Any, where: str) -> tuple[str, tuple[SentFile, ...]]:
+def read_parts(content: Any, where: str, data: Sequence[bytes] = ()) -> tuple[str, tuple[SentFile, ...]]:
     """Return the text and the files of the last message. Raises ``UnreadableError``."""
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
     if not isinstance(parts, list) or len(parts) > _MAX_PARTS:
         raise UnreadableError(f"{where}: a text, or a list of at most {_MAX_PARTS} parts is expected")
     texts, files = list[str](), dict[str, SentFile]()
     for number, part in enumerate(parts):
-        found = _part(part, f"{where}.{number}")
+        found = _part(part, f"{where}.{number}", data)
         if isinstance(found, SentFile):
             files[found.path] = found
         else:
@@ -191,14 +221,14 @@ def read_parts(content: Any, where: str) -> tuple[str, tuple[SentFile, ...]]:
     return text, tuple(files.values())
 
 
-def _part(part: Any, where: str) -> str | SentFile:
+def _part(part: Any, where: str, taken: Sequence[bytes]) -> str | SentFile:
     kind = part.get("type") if isinstance(part, dict) else None
     if kind in ("text", "input_text") and isinstance(part.get("text"), str):
         return str(part["text"])
     if kind in ("image_url", "input_image"):
         given = part.get("image_url")
         url = given.get("url") if isinstance(given, dict) else given
-        media_type, data = _data_url(url, where)
+        media_type, data = _data_url(url, where, taken)
         if media_type not in _IMAGES:
             raise UnreadableError(f"{where}: images are of {', '.join(_IMAGES)}")
         return SentFile(f"openai/{_place(data)}.{_IMAGES[media_type]}", data)
@@ -206,19 +236,21 @@ def _part(part: Any, where: str) -> str | SentFile:
         given = part.get("file") if kind == "file" else part
         if not isinstance(given, dict) or given.get("file_data") is None:
             raise UnreadableError(f"{where}: a file is sent as `file_data`, a data: URL, with its `filename`")
-        _, data = _data_url(given["file_data"], where)
+        _, data = _data_url(given["file_data"], where, taken)
         return SentFile(f"openai/{_place(data)}/{_name(given.get('filename'))}", data)
     raise UnreadableError(f"{where}: parts are of the type text, image_url or file")
 
 
-def _data_url(url: Any, where: str) -> tuple[str, bytes]:
+def _data_url(url: Any, where: str, taken: Sequence[bytes]) -> tuple[str, bytes]:
     """Return the media type and the bytes of a ``data:`` URL. Raises ``UnreadableError``."""
     head, comma, encoded = url.partition(",") if isinstance(url, str) else ("", "", "")
     if not head.startswith("data:") or not head.endswith(";base64") or not comma:
         raise UnreadableError(f"{where}: a data: URL in base64 is expected; other addresses are not fetched")
+    number = encoded[1:5] if encoded.startswith("#") else ""
+    given: str | bytes = taken[int(number)] if number.isdecimal() and int(number) < len(taken) else encoded
     try:
-        data = base64.b64decode(encoded, validate=True)
-    except (binascii.Error, ValueError):
+        data = binascii.a2b_base64(given, strict_mode=True)
+    except ValueError:
         raise UnreadableError(f"{where}: its data: URL is no base64") from None
     return head.removeprefix("data:").removesuffix(";base64").partition(";")[0].lower(), data
 

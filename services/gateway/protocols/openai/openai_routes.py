@@ -1,7 +1,7 @@
 """The routes of OpenAI's protocol: completions of chats, and the list of models."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from secrets import token_hex
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pentad.contracts.ids import EXTERNAL_ID_RULE, is_external_id
 from pentad.services.gateway.domain.frames import UnreadableError
-from pentad.services.gateway.edge.http import answer, read_body, tenant_of
+from pentad.services.gateway.edge.http import BODY_LIMIT, answer, object_in, read_bytes, tenant_of, too_large
 from pentad.services.gateway.edge.operations import operation
 from pentad.services.gateway.edge.problems import ProblemError, invalid, missing
 from pentad.services.gateway.edge.schemas import ANY_OBJECT, gives, json_body, path
@@ -25,7 +25,14 @@ from pentad.services.gateway.operator.model_calls import ModelCallClient
 from pentad.services.gateway.operator.runnables import KnownRunnables
 from pentad.services.gateway.protocols.openai.chat_chunks import ChatForm
 from pentad.services.gateway.protocols.openai.chat_events import ChatEvents, whole_answer
-from pentad.services.gateway.protocols.openai.chat_request import AGENT, UTILITY, ChatAsked, read_chat
+from pentad.services.gateway.protocols.openai.chat_request import (
+    AGENT,
+    REQUEST_LIMIT,
+    UTILITY,
+    ChatAsked,
+    read_chat,
+    without_data,
+)
 from pentad.services.gateway.protocols.openai.chat_turns import ChatNaming, ChatTurns
 from pentad.services.gateway.protocols.openai.plain_chat import PlainEvents, PlainForm, read_plain
 from pentad.services.gateway.tasks.event_stream import EventStream
@@ -34,8 +41,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-BODY_LIMIT = 24 << 20
-"""Bytes of a request, whose images are a part of it."""
 SESSION_HEADER = "x-pentad-session"
 """Header that names the session, in requests and in answers."""
 _CHAT_HEADERS = ("x-pentad-chat", "x-openwebui-chat-id")
@@ -98,10 +103,10 @@ class OpenAIRoutes:
     async def complete_chat(self, request: "Request") -> "Response | EventStream":
         """Begin a turn, or ask the plain model, and return the answer."""
         tenant = tenant_of(request)
-        body = await read_body(request, BODY_LIMIT)
+        body, data = await read_with_data(request)
         if body.get("model") == UTILITY or _is_for_ui(request.headers.get(_TASK_HEADER, "")):
             return await self._plain(request, tenant, body)
-        asked = await self._asked(request, body)
+        asked = await asked_in(request, lambda: read_chat(body, data))
         turn = await self._turns.begin(tenant, asked, naming_of(request, asked))
         form = ChatForm(turn.message_id, turn.keys.session, str(body["model"]), int(time()))
         headers = {SESSION_HEADER: turn.keys.session}
@@ -115,14 +120,6 @@ class OpenAIRoutes:
         made.headers.update(headers)
         await self._turns.delivered(turn)
         return made
-
-    async def _asked(self, request: "Request", body: Mapping[str, Any]) -> ChatAsked:
-        try:
-            asked = await asyncio.to_thread(read_chat, body)  # files are decoded
-        except UnreadableError as error:
-            raise invalid(str(error)) from None
-        user = request.headers.get(_USER_HEADER)
-        return replace(asked, user=user) if asked.user is None and user and is_external_id(user) else asked
 
     async def _plain(self, request: "Request", tenant: str, body: Mapping[str, Any]) -> "Response | EventStream":
         """Ask the plain model."""
@@ -141,6 +138,24 @@ class OpenAIRoutes:
                 return answer(form.whole(completion_of(last)))
             first = well_begun(await _waited(request, closing, in_time_for(call.read(), asked.timeout_s)))
             return EventStream(closing, PlainEvents(call, first, form, asked.timeout_s, stack.pop_all()))
+
+
+async def read_with_data(request: "Request") -> tuple[dict[str, Any], list[bytes]]:
+    """Return the JSON object in the body, and the base64 of its long data: URLs. Raises ``ProblemError``."""
+    raw, data = without_data(await read_bytes(request, REQUEST_LIMIT))
+    if len(raw) > BODY_LIMIT:
+        raise too_large(BODY_LIMIT)
+    return object_in(raw), data
+
+
+async def asked_in(request: "Request", read: Callable[[], ChatAsked]) -> ChatAsked:
+    """Return what a request asks for. Raises ``ProblemError``."""
+    try:
+        asked = await asyncio.to_thread(read)  # files are decoded
+    except UnreadableError as error:
+        raise invalid(str(error)) from None
+    user = request.headers.get(_USER_HEADER)
+    return replace(asked, user=user) if asked.user is None and user and is_external_id(user) else asked
 
 
 async def _waited(request: "Request", closing: asyncio.Event, reading: Any) -> Any:
