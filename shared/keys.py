@@ -301,6 +301,11 @@ def chat_place(shard: int, tenant: str, digest: str) -> str:
     return f"{tag(shard)}:chat:{tenant}:place:{digest}"
 
 
+def chat_response(shard: int, tenant: str, response: str) -> str:
+    """Says which turn a response of OpenAI's protocol is; has the TTL of a session, and ends when a client deletes it."""
+    return f"{tag(shard)}:chat:{tenant}:response:{encoded_id(response)}"
+
+
 def erased_user(shard: int, tenant: str, user: str) -> str:
     """Hash that says up to when an end user was erased; has a TTL. Sessions and tasks have one of their own."""
     return f"{tag(shard)}:user:{tenant}:{encoded_id(user)}:erased"

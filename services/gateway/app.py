@@ -52,7 +52,9 @@ from pentad.services.gateway.operator.tool_servers import ToolServerRegistry
 from pentad.services.gateway.protocols.agui.agui_routes import AguiRoutes
 from pentad.services.gateway.protocols.openai.chat_places import ChatPlaces
 from pentad.services.gateway.protocols.openai.chat_turns import ChatTurns
+from pentad.services.gateway.protocols.openai.kept_responses import KeptResponses
 from pentad.services.gateway.protocols.openai.openai_routes import OpenAIRoutes
+from pentad.services.gateway.protocols.openai.responses_routes import ResponsesRoutes
 from pentad.services.gateway.tasks.approval_routes import ApprovalRoutes
 from pentad.services.gateway.tasks.approvals import Approvals
 from pentad.services.gateway.tasks.comparisons import Comparisons
@@ -113,7 +115,7 @@ ROUTE_GROUPS: tuple[type, ...] = (
     *(MemoryRoutes, ForgettingRoutes, UpkeepRoutes, KnowledgeRoutes, ErasureRoutes),
     *(ModelRoutes, CompletionRoutes, InstructionRoutes, GraphRoutes, HookRoutes, PolicyRoutes, RunRoutes),
     *(ToolServerRoutes, HttpToolRoutes, PluginRoutes, SecretRoutes, SignInRoutes),
-    *(DeadLetterRoutes, AguiRoutes, OpenAIRoutes, DocumentRoutes),
+    *(DeadLetterRoutes, AguiRoutes, OpenAIRoutes, ResponsesRoutes, DocumentRoutes),
 )
 """All groups of routes but health and metrics, which every service has."""
 
@@ -185,13 +187,18 @@ class GatewayService:
             *memory_routes,
             *self._operator_routes(queries, turns),
             AguiRoutes(self._streams, turns, queries, approvals, shards),
-            self._openai_routes(queries, turns, forks, control),
+            *self._openai_routes(queries, turns, forks, control),
         )
 
-    def _openai_routes(self, queries: Queries, turns: TurnFollower, forks: Forks, control: Control) -> OpenAIRoutes:
+    def _openai_routes(
+        self, queries: Queries, turns: TurnFollower, forks: Forks, control: Control
+    ) -> tuple[object, ...]:
+        kept = KeptResponses(self._store, self._settings.pentad_shards, self._settings.session_ttl_s)
         places = ChatPlaces(self._store, self._settings.pentad_shards, self._settings.session_ttl_s)
-        self._chats = ChatTurns(self._streams, turns, queries, forks, control, places, self._book, self._workspaces)
-        return OpenAIRoutes(self._chats, self._calls, self._known)
+        self._chats = ChatTurns(
+            self._streams, turns, queries, forks, control, places, kept, self._book, self._workspaces
+        )
+        return OpenAIRoutes(self._chats, self._calls, self._known), ResponsesRoutes(self._chats, kept)
 
     def _memory_routes(self, queries: Queries, records: Records) -> tuple[object, ...]:
         settings, store, shards = self._settings, self._store, self._settings.pentad_shards

@@ -14,7 +14,7 @@ from pentad.services.gateway.protocols.openai.chat_chunks import ChatForm
 from pentad.services.gateway.protocols.openai.chat_request import read_chat, texts_of, without_data
 from pentad.services.gateway.protocols.openai.errors import error_body
 from pentad.services.gateway.protocols.openai.plain_chat import read_plain
-from pentad.services.gateway.protocols.openai.turn_text import Activity, Piece, TextPiece, ThoughtPiece, TurnText
+from pentad.services.gateway.protocols.openai.turn_text import Activity, GrowingText, Piece, TextPiece, ThoughtPiece
 
 TASK, CHILD = "task-0-a", "task-0-b"
 HI = {"role": "user", "content": "hi"}
@@ -182,8 +182,8 @@ def message(text: str, step: int = 1, attempt: int = 1, **more: Any) -> Any:
     return event("message", step=step, attempt=attempt, content=text, **more)
 
 
-def told(*events: Any, whole: bool = False) -> tuple[TurnText, list[Piece]]:
-    turn = TurnText(TurnTracker("r"), whole)
+def told(*events: Any, whole: bool = False) -> tuple[GrowingText, list[Piece]]:
+    turn = GrowingText(TurnTracker("r"), whole)
     return turn, [piece for each in events for piece in turn.after(each)]
 
 

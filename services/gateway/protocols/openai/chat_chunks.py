@@ -3,7 +3,7 @@
 from typing import Any
 
 from pentad.contracts.events import TaskUsage
-from pentad.services.gateway.protocols.openai.turn_text import Activity, Piece, TextPiece, ThoughtPiece, TurnText
+from pentad.services.gateway.protocols.openai.turn_text import Activity, GrowingText, Piece, TextPiece, ThoughtPiece
 from pentad.shared.immutable import immutable
 
 Out = dict[str, Any]
@@ -48,7 +48,7 @@ class ChatForm:
                 shown = {"event": {"type": "status", "data": status}} if piece.status else {}
                 return self._chunk({}) | {"pentad": dict(piece.event)} | shown
 
-    def end(self, told: TurnText) -> Out:
+    def end(self, told: GrowingText) -> Out:
         """Return the chunk that says why the answer ends."""
         return self._chunk({}, finish_reason(told))
 
@@ -56,7 +56,7 @@ class ChatForm:
         """Return the chunk with the usage."""
         return self._head | {"object": "chat.completion.chunk", "choices": [], "usage": usage_of(used)}
 
-    def whole(self, told: TurnText, thoughts: str, used: TaskUsage) -> Out:
+    def whole(self, told: GrowingText, thoughts: str, used: TaskUsage) -> Out:
         """Return the answer as one completion."""
         message: Out = {"role": "assistant", "content": told.text, "refusal": None}
         if thoughts:
@@ -73,7 +73,7 @@ class ChatForm:
         return self._head | {"object": "chat.completion.chunk", "choices": [choice]}
 
 
-def finish_reason(told: TurnText) -> str:
+def finish_reason(told: GrowingText) -> str:
     """Return why the answer ends, in OpenAI's words. Our own tool calls are no calls of the client."""
     return told.finish if told.finish in ("length", "content_filter") else "stop"
 

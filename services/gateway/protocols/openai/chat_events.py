@@ -10,16 +10,16 @@ from pentad.services.gateway.edge.problems import ProblemError
 from pentad.services.gateway.protocols.openai.chat_chunks import ChatForm
 from pentad.services.gateway.protocols.openai.chat_turns import ChatTurn, ChatTurns, failure_of
 from pentad.services.gateway.protocols.openai.errors import error_body
-from pentad.services.gateway.protocols.openai.turn_text import ThoughtPiece, TurnText
+from pentad.services.gateway.protocols.openai.turn_text import GrowingText, ThoughtPiece
 from pentad.services.gateway.tasks.event_stream import ALIVE
 
 DONE = b"data: [DONE]\n\n"
 """End of a stream."""
 
 
-def told_of(turn: ChatTurn) -> TurnText:
+def told_of(turn: ChatTurn) -> GrowingText:
     """Return the text of a turn before its first event. JSON is told whole: what was void would spoil it."""
-    return TurnText(TurnTracker(turn.message_id), whole=turn.asked.schema is not None)
+    return GrowingText(TurnTracker(turn.message_id), whole=turn.asked.schema is not None)
 
 
 class ChatEvents:

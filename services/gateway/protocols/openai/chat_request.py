@@ -34,7 +34,7 @@ Role = Literal["user", "assistant"]
 
 
 @immutable
-class Said:
+class EarlierText:
     """A message of the conversation before the last one."""
 
     role: Role
@@ -57,7 +57,7 @@ class ChatAsked:
     instruction: str
     """Instruction or graph of the model's name; '': none is named."""
     system: str
-    past: tuple[Said, ...]
+    past: tuple[EarlierText, ...]
     text: str
     files: tuple[SentFile, ...]
     stream: bool = False
@@ -146,28 +146,28 @@ def read_chat(body: Mapping[str, Any], data: Sequence[bytes] = ()) -> ChatAsked:
     messages = body.get("messages")
     if not isinstance(messages, list) or not 1 <= len(messages) <= _MAX_MESSAGES:
         raise UnreadableError(f"messages: a list of 1 to {_MAX_MESSAGES:,} messages is expected")
-    system, past = list[str](), list[Said]()
+    system, past = list[str](), list[EarlierText]()
     for number, message in enumerate(messages[:-1]):
         role, text = read_said(message, f"messages.{number}")
         if role in ("user", "assistant") and text:
-            past.append(Said("user" if role == "user" else "assistant", text))
+            past.append(EarlierText("user" if role == "user" else "assistant", text))
         elif role == "system" and text:
             system.append(text)
     last = messages[-1]
     if not isinstance(last, dict) or last.get("role") != "user":
         raise UnreadableError("messages: the last one must have the role user")
     text, files = read_parts(last.get("content"), f"messages.{len(messages) - 1}.content", data)
-    metadata, session = _metadata(body.get("metadata"))
+    metadata, session = metadata_of(body.get("metadata"))
     return ChatAsked(
         instruction_of(body.get("model")),
         "\n\n".join(system),
         tuple(past),
         text,
         files,
-        _flag(body, "stream"),
+        flag_of(body, "stream"),
         _wants_usage(body.get("stream_options")),
-        _schema_of(body.get("response_format")),
-        _user(body.get("user")),
+        schema_of(body.get("response_format")),
+        user_of(body.get("user")),
         session,
         metadata,
     )
@@ -272,7 +272,8 @@ def _check_surrogates(text: str, where: str) -> None:
         raise UnreadableError(f"{where}: the text has half of a surrogate pair, which cannot be sent") from None
 
 
-def _flag(body: Mapping[str, Any], name: str) -> bool:
+def flag_of(body: Mapping[str, Any], name: str) -> bool:
+    """Return a field that is true or false; false where it is missing. Raises ``UnreadableError``."""
     value = body.get(name)
     if value not in (None, True, False):
         raise UnreadableError(f"{name}: true or false is expected")
@@ -283,7 +284,7 @@ def _wants_usage(options: Any) -> bool:
     return isinstance(options, dict) and options.get("include_usage") is True
 
 
-def _schema_of(form: Any) -> Mapping[str, Any] | None:
+def schema_of(form: Any) -> Mapping[str, Any] | None:
     """Return the JSON schema that a response format asks for; None for a text. Raises ``UnreadableError``."""
     kind = form.get("type") if isinstance(form, dict) else None
     if form is None or kind == "text":
@@ -297,7 +298,8 @@ def _schema_of(form: Any) -> Mapping[str, Any] | None:
     return schema
 
 
-def _user(given: Any) -> str | None:
+def user_of(given: Any) -> str | None:
+    """Return the user who has written a message. Raises ``UnreadableError``."""
     if given is None or given == "":
         return None
     if not isinstance(given, str) or not is_external_id(given):
@@ -305,7 +307,7 @@ def _user(given: Any) -> str | None:
     return given
 
 
-def _metadata(given: Any) -> tuple[Mapping[str, str] | None, str | None]:
+def metadata_of(given: Any) -> tuple[Mapping[str, str] | None, str | None]:
     """Return the metadata of the message, and the session that it names. Raises ``UnreadableError``."""
     if given is None:
         return None, None
@@ -321,6 +323,13 @@ def _are_texts(values: Any) -> bool:
     return all(isinstance(value, str) and len(value) <= 512 for value in values)
 
 
-def texts_of(past: Sequence[Said]) -> list[list[str]]:
+def texts_of(past: Sequence[EarlierText]) -> list[list[str]]:
     """Return a conversation by which it is found again: system prompts are left out, because many have the date."""
-    return [[said.role, " ".join(said.text.split())] for said in past]
+    made = list[list[str]]()
+    for said in past:
+        text = " ".join(said.text.split())
+        if made and made[-1][0] == said.role == "assistant":  # an answer may come in several messages
+            made[-1][1] += f" {text}"
+        else:
+            made.append([said.role, text])
+    return made

@@ -10,13 +10,14 @@ from pydantic_core import from_json
 
 from pentad.contracts.commands import NEW_TASK, InboundMessage
 from pentad.contracts.events import TaskUsage
-from pentad.contracts.turns import TurnEnd
+from pentad.contracts.turns import TurnEnd, TurnTracker
 from pentad.services.gateway.domain.fork import ForkRequest
 from pentad.services.gateway.domain.frames import UnreadableError, read_message
 from pentad.services.gateway.edge.problems import ProblemError, invalid, missing
 from pentad.services.gateway.protocols.openai.chat_places import ChatPlace, ChatPlaces, Scope
-from pentad.services.gateway.protocols.openai.chat_request import ChatAsked, Said, digest_of, texts_of
-from pentad.services.gateway.protocols.openai.turn_text import Piece, TurnText
+from pentad.services.gateway.protocols.openai.chat_request import ChatAsked, EarlierText, digest_of, texts_of
+from pentad.services.gateway.protocols.openai.kept_responses import KeptResponses
+from pentad.services.gateway.protocols.openai.turn_text import GrowingText, Piece
 from pentad.services.gateway.tasks.control import Control
 from pentad.services.gateway.tasks.event_stream import HEARTBEAT_S
 from pentad.services.gateway.tasks.file_routes import problem_of_file
@@ -44,8 +45,8 @@ _UNFORKABLE = frozenset({404, 409, 410})
 class ChatNaming:
     """The names under which a client sends a request."""
 
-    kind: Literal["session", "chat", ""] = ""
-    """``session``: messages go on in that session, which may know more than they say. ``chat``: each request has the
+    kind: Literal["session", "chat", "response", ""] = ""
+    """``response``: messages go on behind the response of that id. ``session``: messages go on in that session, which may know more than they say. ``chat``: each request has the
     whole conversation. '': it is found by its texts alone."""
     name: str = ""
     key: str | None = None
@@ -67,8 +68,8 @@ class ChatTurn:
 
     def texts(self, answer: str) -> list[list[str]]:
         """Return the conversation as the client has it after this answer."""
-        said = [*self.asked.past, *([Said("user", self.asked.spoken)] if self.asked.spoken else [])]
-        return texts_of([*said, Said("assistant", answer)] if answer.strip() else said)
+        said = [*self.asked.past, *([EarlierText("user", self.asked.spoken)] if self.asked.spoken else [])]
+        return texts_of([*said, EarlierText("assistant", answer)] if answer.strip() else said)
 
 
 @immutable
@@ -91,11 +92,13 @@ class ChatTurns:
         forks: Forks,
         control: Control,
         places: ChatPlaces,
+        responses: KeptResponses,
         book: InstructionBook,
         workspaces: Workspaces | None,
     ) -> None:
         self._streams, self._turns, self._queries, self._forks = streams, turns, queries, forks
         self._control, self._places, self._book, self._workspaces = control, places, book, workspaces
+        self._responses = responses
         self._cancelling: set[asyncio.Task[None]] = set()
 
     @property
@@ -125,6 +128,8 @@ class ChatTurns:
 
     async def _place(self, scope: Scope, naming: ChatNaming, texts: Sequence[Any], message_id: str) -> _Place:
         """Return where the turn takes place: behind the conversation so far, or where that goes on otherwise."""
+        if naming.kind == "response":
+            return await self._behind(scope.tenant, naming.name, message_id)
         if texts:
             found = await self._places.claim(scope, texts, message_id)
             if found is not None:
@@ -137,6 +142,16 @@ class ChatTurns:
             if root is not None and root.claimed_by == message_id:
                 return _Place(naming.name, is_new=True)
         return _Place(_own_session(message_id), is_new=True)
+
+    async def _behind(self, tenant: str, response: str, message_id: str) -> _Place:
+        """Return where a turn takes place that goes on behind a response."""
+        found = await self._places.claim(_responses_of(tenant), [response], message_id)
+        if found is not None:
+            return _Place(found.session, fork_of=None if found.claimed_by == message_id else found)
+        known = await self._responses.read(tenant, response)
+        if known is None:
+            raise missing(f"previous_response_id: there is no {response!r}, or it was not stored, or long ago")
+        return _Place(known.session)  # nobody has waited for its end
 
     async def _forked(
         self, tenant: str, asked: ChatAsked, place: _Place, message_id: str
@@ -186,7 +201,7 @@ class ChatTurns:
 
     # Following
 
-    async def follow(self, turn: ChatTurn, told: TurnText) -> AsyncIterator[list[Piece]]:
+    async def follow(self, turn: ChatTurn, told: GrowingText) -> AsyncIterator[list[Piece]]:
         """Return the pieces of the turn until it ends; an empty list where nothing has happened for a while."""
         while told.end is None:
             try:
@@ -203,16 +218,20 @@ class ChatTurns:
             elif pieces := [piece for event in read for piece in told.after(from_json(event.data))]:
                 yield pieces
 
-    async def _looked(self, turn: ChatTurn, told: TurnText) -> list[Piece]:
+    async def _looked(self, turn: ChatTurn, told: GrowingText) -> list[Piece]:
         """Return what a look at the turn's task says: it may have ended without our being told."""
         if told.turn.task_id is None:
             return []
         found = await self._queries.task(turn.keys.tenant, told.turn.task_id)
         return [] if found is None else told.settled(found.model_dump(mode="json"))
 
-    async def used(self, turn: ChatTurn, told: TurnText) -> TaskUsage:
-        """Return the usage of the turn's own steps; that of the whole task where its steps cannot be read."""
-        keys = self._queries.task_keys(turn.keys.tenant, told.task) if told.task else None
+    async def used(self, turn: ChatTurn, told: GrowingText) -> TaskUsage:
+        """Return the usage of a turn."""
+        return await self.used_by(turn.keys.tenant, told)
+
+    async def used_by(self, tenant: str, told: GrowingText) -> TaskUsage:
+        """Return the usage of a turn's own steps; that of the whole task where its steps cannot be read."""
+        keys = self._queries.task_keys(tenant, told.task) if told.task else None
         total = TaskUsage()
         with suppress(DamagedError):
             for step in [] if keys is None else await self._queries.step_records(keys, told.first_step - 1, told.step):
@@ -221,13 +240,33 @@ class ChatTurns:
 
     # Ends
 
-    async def keep(self, turn: ChatTurn, told: TurnText) -> None:
+    async def keep(self, turn: ChatTurn, told: GrowingText) -> None:
         """Keep where the conversation stands, so that the client's next request goes on there."""
         if told.end is not None and told.end.ok:
             place = turn.keys.session, told.task, told.step
             await self._places.keep(turn.scope, turn.texts(told.text), *place)
         else:
             await self._forget(turn)
+
+    async def keep_response(self, keys: SessionKeys, response: str, told: GrowingText) -> None:
+        """Keep where a conversation stands behind a response."""
+        if told.end is not None and told.end.ok:
+            await self._places.keep(_responses_of(keys.tenant), [response], keys.session, told.task, told.step)
+
+    async def told(self, tenant: str, session: str, message_id: str) -> tuple[GrowingText, list[Piece]]:
+        """Return a turn as far as its events are written, and the pieces of it."""
+        turn = await self._queries.turn(self._queries.session_keys(tenant, session), message_id)
+        told = GrowingText(TurnTracker(message_id))
+        pieces = [piece for event in turn.events for piece in told.after(event)]
+        if turn.task_id is not None and (task := await self._queries.task(tenant, turn.task_id)) is not None:
+            pieces += told.settled(task.model_dump(mode="json"))
+        return told, pieces
+
+    async def cancel(self, tenant: str, session: str, message_id: str) -> None:
+        """Cancel the turn of a message; one that has ended stays as it is. Raises ``ProblemError`` (503)."""
+        known = await self._queries.turn(self._queries.session_keys(tenant, session), message_id)
+        if known.end is None and known.task_id is not None:
+            await self._control.ask("cancel", tenant, known.task_id)
 
     async def delivered(self, turn: ChatTurn) -> None:
         """Note that the client has its answer: what it says in the same words to the same session is new."""
@@ -238,13 +277,13 @@ class ChatTurns:
         if turn.naming.key is None:
             await self._places.forget(turn.scope, turn.digest, turn.message_id)
 
-    def leave(self, turn: ChatTurn, told: TurnText) -> None:
+    def leave(self, turn: ChatTurn, told: GrowingText) -> None:
         """Cancel the turn: its client has closed the stream, which is how OpenAI's clients say stop."""
         cancelling = asyncio.create_task(self._cancel(turn, told), name=f"cancel-{turn.message_id}")
         self._cancelling.add(cancelling)
         cancelling.add_done_callback(self._cancelling.discard)
 
-    async def _cancel(self, turn: ChatTurn, told: TurnText) -> None:
+    async def _cancel(self, turn: ChatTurn, told: GrowingText) -> None:
         with suppress(OutageError, ProblemError, DamagedError):
             await self._places.keep(turn.scope, turn.texts(told.text), turn.keys.session, told.task, told.step)
             await self._forget(turn)
@@ -269,6 +308,11 @@ def failure_of(end: TurnEnd | None) -> ProblemError | None:
         return None
     status = {"rejected": 400, "cancelled": 409}.get(end.outcome, 500)
     return ProblemError(status, f"{end.outcome}: {end.why}" if end.why else f"the turn is {end.outcome}")
+
+
+def _responses_of(tenant: str) -> Scope:
+    """Return the scope in which responses are looked for, by their ids."""
+    return Scope(tenant, "responses", "")
 
 
 def _own_session(message_id: str) -> str:

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from secrets import token_hex
 from time import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pentad.contracts.ids import EXTERNAL_ID_RULE, is_external_id
 from pentad.services.gateway.domain.frames import UnreadableError
@@ -47,6 +47,7 @@ _CHAT_HEADERS = ("x-pentad-chat", "x-openwebui-chat-id")
 """Headers that name a chat whose requests all have the whole conversation."""
 _KEY_HEADERS = ("idempotency-key", "x-openwebui-message-id")
 """Headers that name a request."""
+Asked = TypeVar("Asked")
 _USER_HEADER = "x-openwebui-user-id"
 _TASK_HEADER = "x-pentad-task"
 """Header that says for what a chat UI asks, where it is no message of the user."""
@@ -106,7 +107,7 @@ class OpenAIRoutes:
         body, data = await read_with_data(request)
         if body.get("model") == UTILITY or _is_for_ui(request.headers.get(_TASK_HEADER, "")):
             return await self._plain(request, tenant, body)
-        asked = await asked_in(request, lambda: read_chat(body, data))
+        asked = with_user(request, await asked_in(lambda: read_chat(body, data)))
         turn = await self._turns.begin(tenant, asked, naming_of(request, asked))
         form = ChatForm(turn.message_id, turn.keys.session, str(body["model"]), int(time()))
         headers = {SESSION_HEADER: turn.keys.session}
@@ -148,12 +149,16 @@ async def read_with_data(request: "Request") -> tuple[dict[str, Any], list[bytes
     return object_in(raw), data
 
 
-async def asked_in(request: "Request", read: Callable[[], ChatAsked]) -> ChatAsked:
+async def asked_in(read: Callable[[], Asked]) -> Asked:
     """Return what a request asks for. Raises ``ProblemError``."""
     try:
-        asked = await asyncio.to_thread(read)  # files are decoded
+        return await asyncio.to_thread(read)  # files are decoded
     except UnreadableError as error:
         raise invalid(str(error)) from None
+
+
+def with_user(request: "Request", asked: ChatAsked) -> ChatAsked:
+    """Return what is asked for with the user that a header names, if the body names none."""
     user = request.headers.get(_USER_HEADER)
     return replace(asked, user=user) if asked.user is None and user and is_external_id(user) else asked
 

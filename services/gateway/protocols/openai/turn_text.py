@@ -63,7 +63,7 @@ Piece = TextPiece | ThoughtPiece | Activity
 
 
 @dataclass
-class TurnText:
+class GrowingText:
     """The text of a turn. ``whole``: nothing is told before the last step's answer, which is told alone."""
 
     turn: TurnTracker
