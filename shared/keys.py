@@ -302,7 +302,8 @@ def chat_place(shard: int, tenant: str, digest: str) -> str:
 
 
 def chat_response(shard: int, tenant: str, response: str) -> str:
-    """Says which turn a response of OpenAI's protocol is; has the TTL of a session, and ends when a client deletes it."""
+    """Says which turn a response of OpenAI's protocol is; has the TTL of a session, and ends when a client deletes
+    it."""
     return f"{tag(shard)}:chat:{tenant}:response:{encoded_id(response)}"
 
 

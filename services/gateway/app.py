@@ -51,7 +51,7 @@ from pentad.services.gateway.operator.server_routes import SecretRoutes, ToolSer
 from pentad.services.gateway.operator.tool_servers import ToolServerRegistry
 from pentad.services.gateway.protocols.agui.agui_routes import AguiRoutes
 from pentad.services.gateway.protocols.openai.chat_places import ChatPlaces
-from pentad.services.gateway.protocols.openai.chat_turns import ChatTurns
+from pentad.services.gateway.protocols.openai.chat_turns import ChatStores, ChatTurns
 from pentad.services.gateway.protocols.openai.kept_responses import KeptResponses
 from pentad.services.gateway.protocols.openai.openai_routes import OpenAIRoutes
 from pentad.services.gateway.protocols.openai.responses_routes import ResponsesRoutes
@@ -196,7 +196,7 @@ class GatewayService:
         kept = KeptResponses(self._store, self._settings.pentad_shards, self._settings.session_ttl_s)
         places = ChatPlaces(self._store, self._settings.pentad_shards, self._settings.session_ttl_s)
         self._chats = ChatTurns(
-            self._streams, turns, queries, forks, control, places, kept, self._book, self._workspaces
+            self._streams, turns, queries, forks, control, ChatStores(places, kept, self._workspaces), self._book
         )
         return OpenAIRoutes(self._chats, self._calls, self._known), ResponsesRoutes(self._chats, kept)
 

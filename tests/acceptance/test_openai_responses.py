@@ -44,13 +44,16 @@ async def test_the_official_client_streams_thoughts_tools_and_texts_as_items(sys
             return say(f"it is {last['content']}", chunks=3, thinking="easy")
         return call(("calculator", {"expression": "6*7"}), text="let me see")
 
-    kinds = []
+    events = list[Any]()
     async with system.model(script), client(system) as ai:
         async with ai.responses.stream(model="pentad", input=unique("what is 6*7?")) as stream:
-            async for event in stream:
-                kinds.append(event.type)
+            events += [event async for event in stream]
             made = await stream.get_final_response()
         kept = await ai.responses.retrieve(made.id)
+    kinds = [event.type for event in events]
+    assert [event.sequence_number for event in events if hasattr(event, "sequence_number")] == sorted(
+        {event.sequence_number for event in events if hasattr(event, "sequence_number")}
+    )
     assert kinds[:3] == ["response.created", "response.in_progress", "response.output_item.added"]
     assert kinds[-1] == "response.completed"
     items: list[Any] = list(made.output)

@@ -46,8 +46,9 @@ class ChatNaming:
     """The names under which a client sends a request."""
 
     kind: Literal["session", "chat", "response", ""] = ""
-    """``response``: messages go on behind the response of that id. ``session``: messages go on in that session, which may know more than they say. ``chat``: each request has the
-    whole conversation. '': it is found by its texts alone."""
+    """``response``: messages go on behind the response of that id. ``session``: messages go on in that session, which
+    may know more than they say. ``chat``: each request has the whole conversation. '': it is found by its texts
+    alone."""
     name: str = ""
     key: str | None = None
     """The client's own name of the request, by which a repeat is known."""
@@ -73,6 +74,15 @@ class ChatTurn:
 
 
 @immutable
+class ChatStores:
+    """The stores in which chats keep something."""
+
+    places: ChatPlaces
+    responses: KeptResponses
+    workspaces: Workspaces | None
+
+
+@immutable
 class _Place:
     """The session in which a turn takes place."""
 
@@ -91,14 +101,12 @@ class ChatTurns:
         queries: Queries,
         forks: Forks,
         control: Control,
-        places: ChatPlaces,
-        responses: KeptResponses,
+        stores: ChatStores,
         book: InstructionBook,
-        workspaces: Workspaces | None,
     ) -> None:
         self._streams, self._turns, self._queries, self._forks = streams, turns, queries, forks
-        self._control, self._places, self._book, self._workspaces = control, places, book, workspaces
-        self._responses = responses
+        self._control, self._book = control, book
+        self._places, self._responses, self._workspaces = stores.places, stores.responses, stores.workspaces
         self._cancelling: set[asyncio.Task[None]] = set()
 
     @property
@@ -253,10 +261,10 @@ class ChatTurns:
         if told.end is not None and told.end.ok:
             await self._places.keep(_responses_of(keys.tenant), [response], keys.session, told.task, told.step)
 
-    async def told(self, tenant: str, session: str, message_id: str) -> tuple[GrowingText, list[Piece]]:
-        """Return a turn as far as its events are written, and the pieces of it."""
+    async def told(self, tenant: str, session: str, message_id: str, *, whole: bool) -> tuple[GrowingText, list[Piece]]:
+        """Return a turn as far as its events are written, and the pieces of it. ``whole``: only its last answer."""
         turn = await self._queries.turn(self._queries.session_keys(tenant, session), message_id)
-        told = GrowingText(TurnTracker(message_id))
+        told = GrowingText(TurnTracker(message_id), whole)
         pieces = [piece for event in turn.events for piece in told.after(event)]
         if turn.task_id is not None and (task := await self._queries.task(tenant, turn.task_id)) is not None:
             pieces += told.settled(task.model_dump(mode="json"))

@@ -20,6 +20,7 @@ class KeptResponse(Contract):
     previous: str | None = None
     metadata: dict[str, str] | None = None
     background: bool = False
+    is_json: bool = False
 
     def form(self) -> ResponseForm:
         """Return the form of the response."""
@@ -31,6 +32,7 @@ class KeptResponse(Contract):
             self.previous,
             self.metadata,
             background=self.background,
+            is_json=self.is_json,
         )
 
 
@@ -50,6 +52,7 @@ class KeptResponses:
             previous=form.previous,
             metadata=None if form.metadata is None else dict(form.metadata),
             background=form.background,
+            is_json=form.is_json,
         )
         key = self._key(tenant, response_id(form.message_id))
         await persist(lambda: self._store.call("SET", key, kept.to_json(), "NX", "EX", self._ttl_s))

@@ -33,6 +33,8 @@ class ResponseForm:
     metadata: Mapping[str, str] | None = None
     store: bool = True
     background: bool = False
+    is_json: bool = False
+    """Whether only the last answer is told."""
 
     def shown(self, status: str, output: Sequence[Out], **more: Any) -> Out:
         """Return the response. ``more``: fields with other values."""

@@ -42,8 +42,8 @@ def read_response(body: Mapping[str, Any], data: Sequence[bytes] = ()) -> Respon
     """Read the request for a response. Raises ``UnreadableError``. ``data``: as `read_chat` takes it."""
     if body.get("tools") and body.get("tool_choice") != "none":
         raise UnreadableError(
-            "tools: tools that the client or OpenAI runs are not offered; register tools of Pentad (`POST /v1/tools`, a "
-            "plug-in or an MCP server)"
+            "tools: tools that the client or OpenAI runs are not offered; register tools of Pentad "
+            "(`POST /v1/tools`, a plug-in or an MCP server)"
         )
     system, past, last = _conversation(body.get("input"))
     text, files = read_parts(last.get("content"), "input", data)

@@ -69,6 +69,7 @@ class ResponsesRoutes:
             asked.chat.metadata,
             asked.store,
             asked.background,
+            asked.chat.schema is not None,
         )
         headers = {SESSION_HEADER: turn.keys.session}
         try:
@@ -141,7 +142,7 @@ class ResponsesRoutes:
 
     async def _shown(self, tenant: str, known: KeptResponse) -> Out:
         """Return a response, made of the events of its turn that are kept."""
-        told, events = await self._turns.told(tenant, known.session, known.message_id)
+        told, events = await self._turns.told(tenant, known.session, known.message_id, whole=known.is_json)
         items = ResponseItems(known.form())
         for piece in events:
             items.after(piece)
