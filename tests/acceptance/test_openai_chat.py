@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -12,8 +13,10 @@ import pytest
 from httpx2 import AsyncClient
 from openai import AsyncOpenAI
 
+from tests.support.javascript.packages import installed
 from tests.support.models.replies import Reply, call, cut, fail, say
 from tests.support.processes.stage import Stage, new_session, stage
+from tests.support.processes.up import ROOT
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
@@ -368,3 +371,73 @@ async def test_a_failed_turn_is_an_error_in_openais_form(system: Stage) -> None:
         stream = await ai.chat.completions.create(model="pentad", messages=[user(unique("fail"))], stream=True)
         with pytest.raises(openai.APIError, match="no such model"):
             [chunk async for chunk in stream]
+
+
+async def test_librechats_requests_edit_the_first_message_and_go_on(system: Stage) -> None:
+    """Requests as LibreChat sends them: the id of the conversation in a header, the whole of it in the body."""
+    chat = str(uuid4())
+    headers = {"X-Pentad-Chat": chat}
+    async with system.model(lambda r: say(f"answer to {said(r)[-1][1]}")) as model, client(system, **headers) as ai:
+
+        async def ask(*messages: Any) -> tuple[str, str]:
+            raw = await ai.chat.completions.with_raw_response.create(
+                model="pentad", messages=list(messages), user="ann", stream=True
+            )
+            chunks = [chunk async for chunk in raw.parse()]
+            text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+            return text, raw.headers["x-pentad-session"]
+
+        one, session = await ask(user("hello"))
+        _, edited = await ask(user("hello, edited"))
+        assert said(model.chats[-1]) == [("user", "hello, edited")]
+        two, same = await ask(user("hello"), assistant(one), user("more"))
+    assert (session, same, two) == (chat, chat, "answer to more")
+    assert edited != chat
+
+
+async def test_a_message_over_rest_may_bring_a_conversation_along(system: Stage) -> None:
+    session = new_session()
+    history = [user("my name is Ada"), assistant("hello Ada")]
+    body = {"content": "what is my name?", "session_id": session, "history": history}
+    async with system.model(lambda _: say("Ada")) as model, http(system) as rest:
+        await rest.post("/v1/messages?wait=15", json=body)
+        assert said(model.chats[-1])[:2] == [("user", "my name is Ada"), ("assistant", "hello Ada")]
+        again = body | {"content": "sure?", "history": [user("my name is Bob")]}
+        await rest.post("/v1/messages?wait=15", json=again)
+        assert "Bob" not in json.dumps(model.chats[-1])
+        for wrong in ([user("")], [{"role": "system", "content": "x"}], [user("x")] * 201, [user("x" * 262_145)]):
+            refused = await rest.post("/v1/messages", json=body | {"history": wrong})
+            assert (refused.status_code, "history" in refused.json()["detail"]) == (422, True)
+
+
+@pytest.fixture(scope="module")
+def packages() -> Path:
+    folder = installed("openai@6.49.0")
+    if folder is None:
+        pytest.skip("the official JavaScript client of OpenAI cannot be installed here: it needs node and npm")
+    return folder
+
+
+async def test_the_official_javascript_client_holds_a_conversation(system: Stage, packages: Path) -> None:
+    script = packages / "openai_client.mjs"
+    script.write_text((ROOT / "tests" / "support" / "javascript" / "openai_client.mjs").read_text())
+    asked = {"url": system.url, "first": unique("what is 6*7?")}
+
+    def play(request: dict[str, Any]) -> Reply:
+        if any(m["role"] == "tool" for m in request["messages"]):
+            return say("it is 42", chunks=2)
+        return call(("calculator", {"expression": "6*7"}))
+
+    async with system.model(play):
+        process = await asyncio.create_subprocess_exec(
+            "node", str(script), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, cwd=packages
+        )
+        told, _ = await process.communicate(json.dumps(asked).encode())
+    seen = json.loads(told)
+    assert seen["models"][0] == "pentad"
+    assert seen["streamed"] == seen["whole"] == "it is 42"
+    assert seen["sessions"][0] == seen["sessions"][1]
+    assert seen["tools"] == ["calculator"]
+    assert seen["items"] == ["mcp_call", "message"]
+    assert seen["responded"] == "it is 42"
+    assert seen["refused"] == [404, "model_not_found"]

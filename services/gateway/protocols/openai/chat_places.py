@@ -17,8 +17,10 @@ from pentad.shared.immutable import immutable
 from pentad.shared.keys import chat_place, chat_request
 from pentad.shared.store.store import Store
 
+LONGEST_S = 3_600
+"""Seconds in which the same request again is a repeat while its turn goes on."""
 _REPEAT_S = 600
-"""Seconds in which the same request again is a repeat: clients wait so long for an answer."""
+"""Seconds in which it is one after the turn's end: clients wait so long for an answer."""
 _NAMED_S = 86_400
 """Seconds for which the key is known under which a client has sent a request."""
 
@@ -55,31 +57,31 @@ class ChatPlaces:
     def __init__(self, store: Store, shards: int, ttl_s: int) -> None:
         self._store, self._shards, self._ttl_s = store, shards, ttl_s
 
-    async def message_id(self, scope: Scope, asked: str, key: str | None) -> tuple[str, bool]:
-        """Return the id of the message that a request stands for, and whether it is new. A repeat has the same.
+    async def message_id(self, scope: Scope, asked: str, key: str | None) -> str:
+        """Return the id of the message that a request stands for. A repeat has the same.
 
         ``asked``: digest of the request; ``key``: the client's own name of it. Raises ``ProblemError`` (409) for
         another request under the same name.
         """
         digest = scope.digest("asked", asked) if key is None else scope.digest("named", key)
         place, new = self._request(scope, digest), f"oai-{token_hex(16)}"
-        ttl_s = _REPEAT_S if key is None else _NAMED_S
-
-        async def claim() -> bytes:
-            await self._store.call("SET", place, f"{new} {asked}", "NX", "EX", ttl_s)
-            return await self._store.call("GET", place) or b""
-
-        found, _, before = (await persist(claim)).decode().partition(" ")
-        if key is not None and before != asked:
+        ttl_s = LONGEST_S if key is None else _NAMED_S
+        mine = f"{new} {asked}"
+        told = await persist(lambda: self._store.call("SET", place, mine, "NX", "GET", "EX", ttl_s))
+        found, _, before = (told or mine.encode()).decode().partition(" ")
+        if key is not None and before not in ("", asked):
             why = "Idempotency-Key: another request was sent with it: give each request one of its own"
             raise ProblemError(409, why)
-        return found or new, found == new
+        return found
+
+    async def ended(self, scope: Scope, asked: str) -> None:
+        """Note that the turn of a request without a name has ended: the same again is a repeat for a while."""
+        await self._store.call("EXPIRE", self._request(scope, scope.digest("asked", asked)), _REPEAT_S, "LT")
 
     async def forget(self, scope: Scope, asked: str, message_id: str) -> None:
         """Forget a request that came without a name: the same again is a new one."""
         place = self._request(scope, scope.digest("asked", asked))
-        if ((await self._store.call("GET", place)) or b"").startswith(message_id.encode()):
-            await self._store.call("DEL", place)
+        await persist(lambda: self._store.run("unlock", [place], [f"{message_id} {asked}"]))
 
     async def claim(self, scope: Scope, texts: Sequence[Any], message_id: str, session: str = "") -> ChatPlace | None:
         """Claim the place after these texts for a message; return who has it, or None for a place that is not known.
@@ -97,6 +99,10 @@ class ChatPlaces:
         """Keep where a conversation stands after these texts."""
         args: list[str | int] = [session, task, step, self._ttl_s]
         await persist(lambda: self._store.run("chat_keep", [self._place(scope, texts)], args))
+
+    async def drop(self, scope: Scope, texts: Sequence[Any]) -> None:
+        """Forget where a conversation stands after these texts."""
+        await persist(lambda: self._store.call("DEL", self._place(scope, texts)))
 
     def _place(self, scope: Scope, texts: Sequence[Any]) -> str:
         digest = scope.digest("place", list(texts))

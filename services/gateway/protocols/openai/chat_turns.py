@@ -120,7 +120,7 @@ class ChatTurns:
         scope = Scope(tenant, f"{naming.kind}:{naming.name}" if naming.kind else "", asked.user or "")
         texts = texts_of(asked.past)
         digest = digest_of([texts, asked.digest])
-        message_id, _ = await self._places.message_id(scope, digest, naming.key)
+        message_id = await self._places.message_id(scope, digest, naming.key)
         place = await self._place(scope, naming, texts, message_id)
         begun = await self._forked(tenant, asked, place, message_id)
         if begun is None:
@@ -253,6 +253,8 @@ class ChatTurns:
         if told.end is not None and told.end.ok:
             place = turn.keys.session, told.task, told.step
             await self._places.keep(turn.scope, turn.texts(told.text), *place)
+            if turn.naming.key is None:
+                await self._places.ended(turn.scope, turn.digest)
         else:
             await self._forget(turn)
 
@@ -260,6 +262,10 @@ class ChatTurns:
         """Keep where a conversation stands behind a response."""
         if told.end is not None and told.end.ok:
             await self._places.keep(_responses_of(keys.tenant), [response], keys.session, told.task, told.step)
+
+    async def forget_response(self, tenant: str, response: str) -> None:
+        """Forget where a conversation stands behind a response."""
+        await self._places.drop(_responses_of(tenant), [response])
 
     async def told(self, tenant: str, session: str, message_id: str, *, whole: bool) -> tuple[GrowingText, list[Piece]]:
         """Return a turn as far as its events are written, and the pieces of it. ``whole``: only its last answer."""

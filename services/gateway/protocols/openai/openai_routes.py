@@ -1,7 +1,7 @@
 """The routes of OpenAI's protocol: completions of chats, and the list of models."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from secrets import token_hex
@@ -25,6 +25,7 @@ from pentad.services.gateway.operator.model_calls import ModelCallClient
 from pentad.services.gateway.operator.runnables import KnownRunnables
 from pentad.services.gateway.protocols.openai.chat_chunks import ChatForm
 from pentad.services.gateway.protocols.openai.chat_events import ChatEvents, whole_answer
+from pentad.services.gateway.protocols.openai.chat_places import LONGEST_S
 from pentad.services.gateway.protocols.openai.chat_request import (
     AGENT,
     REQUEST_LIMIT,
@@ -33,7 +34,7 @@ from pentad.services.gateway.protocols.openai.chat_request import (
     read_chat,
     without_data,
 )
-from pentad.services.gateway.protocols.openai.chat_turns import ChatNaming, ChatTurns
+from pentad.services.gateway.protocols.openai.chat_turns import ChatNaming, ChatTurn, ChatTurns
 from pentad.services.gateway.protocols.openai.plain_chat import PlainEvents, PlainForm, read_plain
 from pentad.services.gateway.tasks.event_stream import EventStream
 
@@ -110,12 +111,11 @@ class OpenAIRoutes:
         asked = with_user(request, await asked_in(lambda: read_chat(body, data)))
         turn = await self._turns.begin(tenant, asked, naming_of(request, asked))
         form = ChatForm(turn.message_id, turn.keys.session, str(body["model"]), int(time()))
-        headers = {SESSION_HEADER: turn.keys.session}
+        headers = session_header_of(turn)
         if asked.stream:
             return EventStream(self._turns.closing, ChatEvents(self._turns, turn, form), headers=headers)
         try:
-            whole = whole_answer(self._turns, turn, form)
-            made = answer(await unless_gone(request, until_closing(self._turns.closing, whole)))
+            made = answer(await waited(request, self._turns.closing, whole_answer(self._turns, turn, form)))
         finally:
             turn.stream.close()
         made.headers.update(headers)
@@ -135,9 +135,9 @@ class OpenAIRoutes:
         async with AsyncExitStack() as stack:
             call = await stack.enter_async_context(self._calls.opened(tenant, None, asked, tools))
             if not asked.stream:
-                last = await _waited(request, closing, in_time_for(call.last(), asked.timeout_s))
+                last = await waited(request, closing, in_time_for(call.last(), asked.timeout_s))
                 return answer(form.whole(completion_of(last)))
-            first = well_begun(await _waited(request, closing, in_time_for(call.read(), asked.timeout_s)))
+            first = well_begun(await waited(request, closing, in_time_for(call.read(), asked.timeout_s)))
             return EventStream(closing, PlainEvents(call, first, form, asked.timeout_s, stack.pop_all()))
 
 
@@ -163,8 +163,18 @@ def with_user(request: "Request", asked: ChatAsked) -> ChatAsked:
     return replace(asked, user=user) if asked.user is None and user and is_external_id(user) else asked
 
 
-async def _waited(request: "Request", closing: asyncio.Event, reading: Any) -> Any:
-    return await unless_gone(request, until_closing(closing, reading))
+async def waited(request: "Request", closing: asyncio.Event, reading: Awaitable[Asked]) -> Asked:
+    """Wait for an answer, unless the client goes away or the gateway stops. Raises ``ProblemError``."""
+    try:
+        async with asyncio.timeout(LONGEST_S):
+            return await unless_gone(request, until_closing(closing, reading))
+    except TimeoutError:
+        raise ProblemError(504, "the turn goes on: send the same request again, and it is not begun again") from None
+
+
+def session_header_of(turn: ChatTurn) -> dict[str, str]:
+    """Return the header that names the session of a turn; none for a name that no header can have."""
+    return {SESSION_HEADER: turn.keys.session} if turn.keys.session.isascii() else {}
 
 
 def naming_of(request: "Request", asked: ChatAsked) -> ChatNaming:

@@ -2,24 +2,25 @@
 
 from collections.abc import AsyncIterator
 from time import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic_core import to_json
 
+from pentad.contracts.events import TaskUsage
 from pentad.services.gateway.edge.http import answer, tenant_of
 from pentad.services.gateway.edge.operations import operation
 from pentad.services.gateway.edge.problems import ProblemError, missing
 from pentad.services.gateway.edge.schemas import ANY_OBJECT, gives, json_body, path
-from pentad.services.gateway.operator.completion_routes import unless_gone, until_closing
 from pentad.services.gateway.protocols.openai.chat_chunks import Out
 from pentad.services.gateway.protocols.openai.chat_events import told_of
 from pentad.services.gateway.protocols.openai.chat_turns import ChatNaming, ChatTurn, ChatTurns, failure_of
 from pentad.services.gateway.protocols.openai.kept_responses import KeptResponse, KeptResponses
 from pentad.services.gateway.protocols.openai.openai_routes import (
-    SESSION_HEADER,
     asked_in,
     naming_of,
     read_with_data,
+    session_header_of,
+    waited,
     with_user,
 )
 from pentad.services.gateway.protocols.openai.responses_items import ResponseForm, ResponseItems, response_id
@@ -71,7 +72,7 @@ class ResponsesRoutes:
             asked.background,
             asked.chat.schema is not None,
         )
-        headers = {SESSION_HEADER: turn.keys.session}
+        headers = session_header_of(turn)
         try:
             if asked.store:
                 form = await self._kept.keep(tenant, form)
@@ -80,8 +81,7 @@ class ResponsesRoutes:
             if asked.background:
                 made = answer(form.shown("queued", []))
             else:
-                whole = until_closing(self._turns.closing, whole_response(self._turns, turn, form))
-                made = answer(await unless_gone(request, whole))
+                made = answer(await waited(request, self._turns.closing, whole_response(self._turns, turn, form)))
                 await self._turns.delivered(turn)
         except BaseException:
             turn.stream.close()
@@ -116,6 +116,7 @@ class ResponsesRoutes:
         tenant = tenant_of(request)
         known = await self._known(request, tenant)
         await self._kept.forget(tenant, known.message_id)
+        await self._turns.forget_response(tenant, response_id(known.message_id))
         return answer({"id": response_id(known.message_id), "object": "response", "deleted": True})
 
     @operation(
@@ -156,7 +157,8 @@ class ResponseEvents:
     """The events of a response. Closing them before the end is to stop the turn, unless the gateway stops."""
 
     def __init__(self, turns: ChatTurns, turn: ChatTurn, form: ResponseForm) -> None:
-        self._turns, self._turn, self._told, self._items = turns, turn, told_of(turn), ResponseItems(form)
+        self._turns, self._turn, self._told, self._form = turns, turn, told_of(turn), form
+        self._items = ResponseItems(form)
         self._is_over = False
 
     def close(self) -> None:
@@ -176,7 +178,7 @@ class ResponseEvents:
         except ProblemError as problem:
             failure = problem.detail
         self._is_over = True
-        used = await _ended(self._turns, self._turn, self._told)
+        used = await _ended(self._turns, self._turn, self._told, self._form)
         ended = failure_of(self._told.end)
         failure = failure or ("" if ended is None else ended.detail)
         yield b"".join(map(_block, self._items.end(self._told, used, failure)))
@@ -190,15 +192,16 @@ async def whole_response(turns: ChatTurns, turn: ChatTurn, form: ResponseForm) -
         for piece in pieces:
             items.after(piece)
     failure = failure_of(told.end)
-    used = await _ended(turns, turn, told)
+    used = await _ended(turns, turn, told, form)
     items.end(told, used)
     return items.shown(told, used, "" if failure is None else failure.detail)
 
 
-async def _ended(turns: ChatTurns, turn: ChatTurn, told: GrowingText) -> Any:
+async def _ended(turns: ChatTurns, turn: ChatTurn, told: GrowingText, form: ResponseForm) -> TaskUsage:
     """Keep where the conversation stands, and return the turn's usage."""
     await turns.keep(turn, told)
-    await turns.keep_response(turn.keys, response_id(turn.message_id), told)
+    if form.store:
+        await turns.keep_response(turn.keys, response_id(turn.message_id), told)
     return await turns.used(turn, told)
 
 
