@@ -46,7 +46,7 @@ class ChatForm:
             case Activity():
                 status = {"description": piece.status, "done": piece.is_done}
                 shown = {"event": {"type": "status", "data": status}} if piece.status else {}
-                return self._chunk({}) | {"pentad": dict(piece.event)} | shown
+                return self._chunk({}) | {"pentad": piece.shown} | shown
 
     def end(self, told: GrowingText) -> Out:
         """Return the chunk that says why the answer ends."""

@@ -17,7 +17,7 @@ from pentad.shared.immutable import immutable
 from pentad.shared.keys import chat_place, chat_request
 from pentad.shared.store.store import Store
 
-LONGEST_S = 3_600
+TURN_LIMIT_S = 3_600
 """Seconds in which the same request again is a repeat while its turn goes on."""
 _REPEAT_S = 600
 """Seconds in which it is one after the turn's end: clients wait so long for an answer."""
@@ -65,7 +65,7 @@ class ChatPlaces:
         """
         digest = scope.digest("asked", asked) if key is None else scope.digest("named", key)
         place, new = self._request(scope, digest), f"oai-{token_hex(16)}"
-        ttl_s = LONGEST_S if key is None else _NAMED_S
+        ttl_s = TURN_LIMIT_S if key is None else _NAMED_S
         mine = f"{new} {asked}"
         told = await persist(lambda: self._store.call("SET", place, mine, "NX", "GET", "EX", ttl_s))
         found, _, before = (told or mine.encode()).decode().partition(" ")

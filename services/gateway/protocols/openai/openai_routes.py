@@ -25,7 +25,7 @@ from pentad.services.gateway.operator.model_calls import ModelCallClient
 from pentad.services.gateway.operator.runnables import KnownRunnables
 from pentad.services.gateway.protocols.openai.chat_chunks import ChatForm
 from pentad.services.gateway.protocols.openai.chat_events import ChatEvents, whole_answer
-from pentad.services.gateway.protocols.openai.chat_places import LONGEST_S
+from pentad.services.gateway.protocols.openai.chat_places import TURN_LIMIT_S
 from pentad.services.gateway.protocols.openai.chat_request import (
     AGENT,
     REQUEST_LIMIT,
@@ -166,7 +166,7 @@ def with_user(request: "Request", asked: ChatAsked) -> ChatAsked:
 async def waited(request: "Request", closing: asyncio.Event, reading: Awaitable[Asked]) -> Asked:
     """Wait for an answer, unless the client goes away or the gateway stops. Raises ``ProblemError``."""
     try:
-        async with asyncio.timeout(LONGEST_S):
+        async with asyncio.timeout(TURN_LIMIT_S):
             return await unless_gone(request, until_closing(closing, reading))
     except TimeoutError:
         raise ProblemError(504, "the turn goes on: send the same request again, and it is not begun again") from None

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from pentad.contracts.events import TaskUsage
+from pentad.contracts.events import SessionEvent, TaskUsage, ToolCallEvent, ToolResultEvent
 from pentad.services.gateway.protocols.openai.chat_chunks import Out
 from pentad.services.gateway.protocols.openai.responses_request import RESPONSE
 from pentad.services.gateway.protocols.openai.turn_text import Activity, GrowingText, Piece, TextPiece, ThoughtPiece
@@ -103,7 +103,7 @@ class ResponseItems:
         """Return the response as it is now."""
         usage = {
             "input_tokens": used.input_tokens,
-            "input_tokens_details": {"cached_tokens": used.cached_tokens},
+            "input_tokens_details": {"cached_tokens": used.cached_tokens, "cache_write_tokens": 0},
             "output_tokens": used.output_tokens,
             "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": used.input_tokens + used.output_tokens,
@@ -173,21 +173,26 @@ class ResponseItems:
             yield self._of(place, "response.reasoning_text.done", content_index=0, text=part["text"])
         yield self._event("response.output_item.done", output_index=place, item=_copy(item))
 
-    def _activity(self, event: Mapping[str, Any]) -> Iterator[Out]:
+    def _activity(self, event: SessionEvent) -> Iterator[Out]:
         """Tell of our tools as of those of a server, which no client tries to run."""
-        if event["type"] == "tool_call":
-            args = event["args"] if isinstance(event["args"], str) else to_json(event["args"]).decode()
-            call = {"name": event["tool"], "arguments": args, "server_label": _LABEL, "output": None, "error": None}
+        if isinstance(event, ToolCallEvent):
+            args = event.args if isinstance(event.args, str) else to_json(event.args).decode()
+            call = {"name": event.tool, "arguments": args, "server_label": _LABEL, "output": None, "error": None}
             yield from self._begun({"type": "mcp_call", "status": "in_progress", **call})
-            self._calls[event["tool_call_id"]] = len(self.output) - 1
-        elif event["type"] == "tool_result" and (place := self._calls.pop(event["tool_call_id"], None)) is not None:
-            item, error = self.output[place], event.get("error")
-            if error is not None:
-                content = [{"type": "text", "text": error}]
-                item["error"] = {"type": "mcp_tool_execution_error", "content": content}
-            else:
-                item["output"] = event.get("result") or ""
-            yield from self._call_ends(place, "completed" if error is None else "failed")
+            self._calls[event.tool_call_id] = len(self.output) - 1
+        elif isinstance(event, ToolResultEvent):
+            place = self._calls.pop(event.tool_call_id, None)
+            if place is not None:
+                yield from self._result(place, event)
+
+    def _result(self, place: int, event: ToolResultEvent) -> Iterator[Out]:
+        item = self.output[place]
+        if event.error is None:
+            item["output"] = event.result or ""
+        else:
+            content = [{"type": "text", "text": event.error}]
+            item["error"] = {"type": "mcp_tool_execution_error", "content": content}
+        yield from self._call_ends(place, "completed" if event.error is None else "failed")
 
     def _call_ends(self, place: int, status: str) -> Iterator[Out]:
         self.output[place]["status"] = status

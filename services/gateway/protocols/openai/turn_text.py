@@ -53,10 +53,15 @@ class ThoughtPiece:
 class Activity:
     """An event of the turn that is no text."""
 
-    event: Mapping[str, Any]
+    event: SessionEvent
     status: str = ""
     """The event in a few words, for people; '' for one that they need not see."""
     is_done: bool = False
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """The event as clients of our own interface get it."""
+        return self.event.model_dump(mode="json", exclude_none=True)
 
 
 Piece = TextPiece | ThoughtPiece | Activity
@@ -227,15 +232,14 @@ def _question(request: ApprovalRequest) -> str:
 
 
 def _activity(event: SessionEvent) -> Activity:
-    told = event.model_dump(mode="json", exclude_none=True)
     match event:
         case ToolCallEvent():
-            return Activity(told, event.tool)
+            return Activity(event, event.tool)
         case ToolProgress():
-            return Activity(told, f"{event.tool}: {event.content}" if event.content else event.tool)
+            return Activity(event, f"{event.tool}: {event.content}" if event.content else event.tool)
         case ToolResultEvent():
-            return Activity(told, event.tool if event.error is None else f"{event.tool} failed", is_done=True)
+            return Activity(event, event.tool if event.error is None else f"{event.tool} failed", is_done=True)
         case ErrorEvent():
-            return Activity(told, event.message, is_done=True)
+            return Activity(event, event.message, is_done=True)
         case _:
-            return Activity(told)
+            return Activity(event)
