@@ -1,7 +1,7 @@
 """The routes of OpenAI's protocol: completions of chats, and the list of models."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from secrets import token_hex
@@ -108,7 +108,7 @@ class OpenAIRoutes:
         body, data = await read_with_data(request)
         if body.get("model") == UTILITY or _is_for_ui(request.headers.get(_TASK_HEADER, "")):
             return await self._plain(request, tenant, body)
-        asked = with_user(request, await asked_in(lambda: read_chat(body, data)))
+        asked = with_user(request, await asked_in(lambda: read_chat(body, data), data))
         turn = await self._turns.begin(tenant, asked, naming_of(request, asked))
         form = ChatForm(turn.message_id, turn.keys.session, str(body["model"]), int(time()))
         headers = session_header_of(turn)
@@ -149,10 +149,10 @@ async def read_with_data(request: "Request") -> tuple[dict[str, Any], list[bytes
     return object_in(raw), data
 
 
-async def asked_in(read: Callable[[], Asked]) -> Asked:
-    """Return what a request asks for. Raises ``ProblemError``."""
+async def asked_in(read: Callable[[], Asked], data: Sequence[bytes]) -> Asked:
+    """Return what a request asks for. Raises ``ProblemError``. ``data``: what is to be decoded for it."""
     try:
-        return await asyncio.to_thread(read)  # files are decoded
+        return await asyncio.to_thread(read) if data else read()
     except UnreadableError as error:
         raise invalid(str(error)) from None
 

@@ -59,7 +59,7 @@ class ResponsesRoutes:
         """Begin a turn, and return its response."""
         tenant = tenant_of(request)
         body, data = await read_with_data(request)
-        asked = await asked_in(lambda: read_response(body, data))
+        asked = await asked_in(lambda: read_response(body, data), data)
         turn = await self._turns.begin(tenant, with_user(request, asked.chat), _naming(request, asked))
         form = ResponseForm(
             turn.message_id,
