@@ -323,6 +323,24 @@ def model_call_wanted(shard: int, request: str) -> str:
     return f"{tag(shard)}:wanted:{request}"
 
 
+def chat_request(shard: int, tenant: str, digest: str) -> str:
+    """Names the message that a request of an OpenAI client stands for, so that it is one however often it comes; ends
+    minutes after it came, or a day where the client has named it. The key has the request's digest."""
+    return f"{tag(shard)}:chat:{tenant}:request:{digest}"
+
+
+def chat_place(shard: int, tenant: str, digest: str) -> str:
+    """Hash that says where a conversation of an OpenAI client stands, by the digest of what was said: its session, the
+    task and step of the last answer, and which message goes on from there; has the TTL of a session."""
+    return f"{tag(shard)}:chat:{tenant}:place:{digest}"
+
+
+def chat_response(shard: int, tenant: str, response: str) -> str:
+    """Says which turn a response of OpenAI's protocol is; has the TTL of a session, and ends when a client deletes
+    it."""
+    return f"{tag(shard)}:chat:{tenant}:response:{encoded_id(response)}"
+
+
 def erased_user(shard: int, tenant: str, user: str) -> str:
     """Hash that says up to when an end user was erased; has a TTL. Sessions and tasks have one of their own."""
     return f"{tag(shard)}:user:{tenant}:{encoded_id(user)}:erased"

@@ -58,6 +58,11 @@ from pentad.services.gateway.operator.server_routes import SecretRoutes, ToolSer
 from pentad.services.gateway.operator.tool_servers import ToolServerRegistry
 from pentad.services.gateway.operator.version_routes import VersionRoutes
 from pentad.services.gateway.protocols.agui.agui_routes import AguiRoutes
+from pentad.services.gateway.protocols.openai.chat_places import ChatPlaces
+from pentad.services.gateway.protocols.openai.chat_turns import ChatStores, ChatTurns
+from pentad.services.gateway.protocols.openai.kept_responses import KeptResponses
+from pentad.services.gateway.protocols.openai.openai_routes import OpenAIRoutes
+from pentad.services.gateway.protocols.openai.responses_routes import ResponsesRoutes
 from pentad.services.gateway.schedules.due_schedules import DueSchedules
 from pentad.services.gateway.schedules.schedule_routes import ScheduleRoutes
 from pentad.services.gateway.schedules.schedules import Schedules
@@ -132,7 +137,8 @@ ROUTE_GROUPS: tuple[type, ...] = (
         VersionRoutes,
     ),
     *(ToolServerRoutes, HttpToolRoutes, PluginRoutes, SecretRoutes, SignInRoutes),
-    *(LiveSystemRoutes, DeadLetterRoutes, ScheduleRoutes, AguiRoutes, ConsoleRoutes, ModuleRoutes, DocumentRoutes),
+    *(LiveSystemRoutes, DeadLetterRoutes, ScheduleRoutes),
+    *(AguiRoutes, OpenAIRoutes, ResponsesRoutes, ConsoleRoutes, ModuleRoutes, DocumentRoutes),
 )
 """All groups of routes but health and metrics, which every service has."""
 
@@ -209,6 +215,7 @@ class GatewayService:
             AguiRoutes(self._streams, turns, queries, approvals, shards),
             ConsoleRoutes(on=settings.pentad_console == "on"),
             ModuleRoutes(),
+            *self._openai_routes(queries, turns, forks, control),
         )
 
     def _due_schedules(self, inbox: Inbox, queries: Queries, control: Control) -> DueSchedules:
@@ -216,6 +223,16 @@ class GatewayService:
         unwatched = LossWatch(self._store, inbox, lambda: self._relay.answered_at)
         intake = MessageIntake(inbox, unwatched, self._settings.pentad_tenant_share)
         return DueSchedules(self._store, intake, queries, control)
+
+    def _openai_routes(
+        self, queries: Queries, turns: TurnFollower, forks: Forks, control: Control
+    ) -> tuple[object, ...]:
+        kept = KeptResponses(self._store, self._settings.pentad_shards, self._settings.session_ttl_s)
+        places = ChatPlaces(self._store, self._settings.pentad_shards, self._settings.session_ttl_s)
+        self._chats = ChatTurns(
+            self._streams, turns, queries, forks, control, ChatStores(places, kept, self._workspaces), self._book
+        )
+        return OpenAIRoutes(self._chats, self._calls, self._known), ResponsesRoutes(self._chats, kept)
 
     def _memory_routes(self, queries: Queries, records: Records) -> tuple[object, ...]:
         settings, store, shards = self._settings, self._store, self._settings.pentad_shards
@@ -338,6 +355,7 @@ class GatewayService:
         await self._watch.close()
         await self._inbox.close()
         await self._memories.aclose()
+        await self._chats.aclose()
         await self._calls.aclose()
         await self._embedder.aclose()
         await self._knowledge.aclose()

@@ -58,7 +58,7 @@ def answer_with_page(page: Page) -> "Response":
 
 async def read_body(request: "Request") -> dict[str, Any]:
     """Return the JSON object in the body. Raises ``ProblemError``: 415, 413, 400."""
-    return _object(await _read_bytes(request))
+    return object_in(await read_bytes(request))
 
 
 async def read_asked(request: "Request", read: Callable[[Mapping[str, Any]], Asked]) -> Asked:
@@ -73,36 +73,39 @@ async def read_asked(request: "Request", read: Callable[[Mapping[str, Any]], Ask
         raise invalid(str(error)) from None
 
 
-async def _read_bytes(request: "Request") -> bytes:
+async def read_bytes(request: "Request", limit: int = BODY_LIMIT) -> bytes:
+    """Return the body, which has so many bytes at most. Raises ``ProblemError``: 415, 413."""
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a body is sent as it is, without Content-Encoding")
     declared = request.headers.get("content-length", "0")
-    if declared.isdigit() and int(declared) > BODY_LIMIT:
-        raise _too_large()
+    if declared.isdigit() and int(declared) > limit:
+        raise too_large(limit)
     chunks, size = [], 0
     async for chunk in request.stream():
         size += len(chunk)
-        if size > BODY_LIMIT:
-            raise _too_large()
+        if size > limit:
+            raise too_large(limit)
         chunks.append(chunk)
     return b"".join(chunks)
 
 
-def _object(body: bytes) -> dict[str, Any]:
+def object_in(body: bytes) -> dict[str, Any]:
+    """Return the JSON object in these bytes. Raises ``ProblemError`` (400)."""
     try:
         return read_object(body)
     except UnreadableError as error:
         raise bad(str(error)) from None
 
 
-def _too_large() -> ProblemError:
-    return ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {BODY_LIMIT} bytes")
+def too_large(limit: int) -> ProblemError:
+    """Return the refusal of a body with more bytes than these."""
+    return ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {limit} bytes")
 
 
 async def read_body_if_any(request: "Request") -> dict[str, Any] | None:
     """Return the JSON object in the body; None if there is no body. Raises the errors of `read_body`."""
-    body = await _read_bytes(request)
-    return _object(body) if body.strip() else None
+    body = await read_bytes(request)
+    return object_in(body) if body.strip() else None
 
 
 def limit_of(request: "Request") -> int:

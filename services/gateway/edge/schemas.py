@@ -106,6 +106,7 @@ FORK: Json = {
     "properties": {
         "step": {"type": "integer", "minimum": 0, "description": "the last step that the fork shares; 0 for none"},
         "content": {"type": "string", "minLength": 1, "maxLength": MAX_CONTENT, "description": "a new message"},
+        "replace": {"type": "boolean", "description": "whether it replaces all that was said after the step's answer"},
         "instruction": {**ref("Id"), "description": "another one from here on"},
         "model": {**ref("Id"), "description": "another one from here on"},
         "message_id": ref("ExternalId"),
