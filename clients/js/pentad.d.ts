@@ -370,6 +370,8 @@ export interface StepState {
   readonly whole: boolean
   /** Whether pieces are missing, until the step's message comes. */
   readonly held: boolean
+  /** Whether its message was moved to another task, which answers it instead. */
+  readonly void: boolean
   /** Ids of its tool calls, in `TaskState.calls`. */
   readonly calls: readonly string[]
   readonly finish_reason: string | null
@@ -588,6 +590,7 @@ export interface SendOptions extends Signalled {
 }
 export type SessionStatus = "idle" | "connecting" | "connected" | "reconnecting" | "closed"
 export class Session {
+  private constructor()
   readonly id: string | null
   readonly userId: string | null
   readonly state: SessionState
@@ -636,6 +639,7 @@ export interface DecisionTaken {
   reason: string
 }
 export class Turn {
+  private constructor()
   readonly messageId: string
   readonly taskId: string | null
   readonly end: TurnEnd | null

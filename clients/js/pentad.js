@@ -16,14 +16,14 @@ export const MAX_CONTENT = 65_536
 /** Files that a message may name. */
 export const MAX_FILES = 16
 /** Entries of a session's order that its state keeps: beyond them it forgets the oldest ones. */
-export const MAX_ORDER = 5_000
+export const MAX_ORDER = 2_000
 /** Events that wait for somebody who iterates over them, before the iteration fails with `SlowReader`. */
 export const MAX_WAITING_EVENTS = 10_000
 /** Characters of one frame or answer. A snapshot of a long session is large. */
 export const MAX_FRAME = 64 * 1024 * 1024
 
 const MAX_TEXT = 8 * 1024 * 1024
-const FORGOTTEN_AT_ONCE = 1_000
+const FORGOTTEN_AT_ONCE = 500
 const TIMEOUT_MS = 30_000
 const SEND_PATIENCE_MS = 60_000
 const [FIRST_DELAY_MS, MAX_DELAY_MS] = [100, 3_000]
@@ -143,17 +143,18 @@ const unchanged = (state) => state
 const REDUCERS = {
   message_routed(state, event) {
     if (!isId(event.message_id)) return state
-    const status = { rejected: "refused", control: "control" }[event.decision] ?? "routed"
+    const status = event.decision === "rejected" ? "refused" : event.decision === "control" ? "control" : "routed"
+    const placed = status !== "refused" && isId(event.task_id) // a refusal may name a task that is not there
     const { decision, reason, confidence, stage, scores, metadata, at } = event
     const candidates = Array.isArray(event.candidates) ? event.candidates : []
     const routing = { decision, reason, confidence, stage: stage ?? null, candidates, scores: scores ?? null }
     const routed = withMessage(state, event.message_id, (message) => ({
       ...message,
-      ...{ status, routing, task_id: event.task_id ?? null, error: null },
+      ...{ status, routing, task_id: placed ? event.task_id : null, error: null },
       metadata: metadata ?? message.metadata,
       at: message.at ?? at ?? null,
     }))
-    return isId(event.task_id) ? withTask(routed, event, same) : routed
+    return placed ? withTask(routed, event, same) : routed
   },
   control_result(state, event) {
     if (!isId(event.message_id)) return state
@@ -169,8 +170,8 @@ const REDUCERS = {
       ...{ status: "routed", task_id: to_task_id },
       moves: [...message.moves, { from_task_id, to_task_id, at: event.at ?? null }],
     }))
-    const at = { ...event, task_id: to_task_id, parent_task_id: undefined }
-    return noted(withTask(moved, at, same), event)
+    const left = withTask(moved, { task_id: from_task_id }, (task) => withoutMessage(task, event))
+    return noted(withTask(left, { task_id: to_task_id }, same), event)
   },
   compacted: (state, event) => (isId(event.task_id) ? noted(withTask(state, event, same), event) : state),
   task_start: (state, event) =>
@@ -267,7 +268,11 @@ const REDUCERS = {
     if (event.code === "cursor_expired") return { ...state, gap: true, cursor: BEGINNING }
     if (!isId(event.message_id)) return noted(state, event)
     const error = { code: event.code, message: text(event.message), retry_after: event.retry_after ?? null }
-    return withMessage(state, event.message_id, (message) => ({ ...message, status: "failed", error }))
+    return withMessage(state, event.message_id, (message) => ({
+      ...message,
+      status: message.status === "refused" ? message.status : "failed",
+      error,
+    }))
   },
   snapshot: (state, event) => restored(state, event),
   client_message(state, event) {
@@ -413,6 +418,7 @@ function newStep(number, event) {
   return {
     ...{ step: number, attempt: event.attempt ?? 1, message_id: event.correlation_id ?? null, at: event.at ?? null },
     ...{ text: "", text_length: 0, thinking: "", thinking_length: 0, whole: false, held: false, calls: [] },
+    void: false,
     ...{ finish_reason: null, model: null, model_id: null, ref: null, commit: null },
   }
 }
@@ -445,6 +451,12 @@ function withoutUnfinished(task) {
   const last = task.steps.at(-1)
   if (last === undefined || last.whole) return task
   return { ...task, steps: [...task.steps.slice(0, -1), { ...last, ...NOTHING_SAID }] }
+}
+
+/** A task from which a message was moved away: what it has said to that message is void. */
+function withoutMessage(task, { message_id, emptied }) {
+  const steps = task.steps.map((step) => (step.message_id === message_id ? { ...step, void: true } : step))
+  return { ...task, steps, status: emptied ? "cancelled" : task.status }
 }
 
 /**
@@ -740,7 +752,7 @@ export class Client {
     }
     this.#url = url === undefined || url === null ? null : checkedUrl(url)
     this.#credentials = new Credentials(key ?? token ?? null, getToken ?? null)
-    this.#fetch = fetch ?? ((...request) => globalThis.fetch(...request))
+    this.#fetch = (...request) => (fetch ?? globalThis.fetch)(...request) // browsers refuse it as a method of others
     this.transport = transport
     this.WebSocket = WebSocket ?? globalThis.WebSocket
     this.memory = new Memory(this)
@@ -1127,10 +1139,15 @@ class SocketTransport {
     return secret === null || /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(secret)
   }
 
-  follow({ url, secret, sessionId, after }, { onOpen, onFrame, signal }) {
-    const query = new URLSearchParams({ ...(sessionId === null ? {} : { session_id: sessionId }), after })
+  async follow({ url, secret, sessionId, after }, { onOpen, onFrame, signal }) {
+    const query = new URLSearchParams({ session_id: sessionId, after })
     const protocols = ["pentad.v1", ...(secret === null ? [] : [`bearer.${secret}`])]
-    const socket = new this.WebSocket(`${url.replace(/^http/, "ws")}/v1/ws?${query}`, protocols)
+    let socket
+    try {
+      socket = new this.WebSocket(`${url.replace(/^http/, "ws")}/v1/ws?${query}`, protocols)
+    } catch (error) {
+      return { code: LOST, reason: error.message, opened: false } // what this page may not open
+    }
     return new Promise((resolve) => {
       let [opened, heard] = [false, true]
       const end = (code, reason) => {
@@ -1155,7 +1172,7 @@ class SocketTransport {
         if (frame === null) return end(1002, "what answers is not a Pentad gateway")
         if (frame.type === "session") {
           opened = true
-          onOpen(frame.session_id)
+          onOpen()
         } else if (frame.type === "error" && !opened) {
           end(1008, text(frame.message)) // the session is not opened: the frame says why
         } else if (frame.type !== "pong" && frame.type !== "accepted") {
@@ -1190,7 +1207,7 @@ class StreamTransport {
       const response = await this.client.fetched(address, { headers, signal: controller.signal })
       if (!response.ok) return endOf(await problemOf(response, true))
       opened = true
-      onOpen(sessionId)
+      onOpen()
       for await (const frame of framesOf(response, heard)) onFrame(frame)
       return { code: 1012, reason: "the stream has ended", opened }
     } catch (error) {
@@ -1262,7 +1279,6 @@ export class Session {
     this.#client = client
     this.#quiet = after === "now"
     this.#after = this.#quiet ? END : (after ?? null)
-    this.#running = null
     this.id = id ?? state?.session_id ?? null
     this.userId = userId
     /** The state of the session, which `reduce` makes. Another object after each event. */
@@ -1281,7 +1297,7 @@ export class Session {
 
   /** Connect, and stay connected. Done by itself with the first listener, message or iteration. */
   open() {
-    this.#running ??= this.#run()
+    this.#running ??= Promise.resolve().then(() => this.#run()) // after whoever listens has said so
     return this
   }
 
@@ -1309,7 +1325,7 @@ export class Session {
       this.on("status", (status) => status === "closed" && queue.end(this.error)),
     ]
     try {
-      if (this.status === "closed") return
+      if (this.status === "closed") queue.end(this.error)
       yield* queue.events()
     } finally {
       queue.leave()
@@ -1324,6 +1340,7 @@ export class Session {
    */
   send(content, options = {}) {
     const message = messageOf(content, { userId: this.userId, ...options })
+    if (this.status === "closed") throw new Refused("the session is closed: open another with client.session(id)")
     const turn = new Turn(this, message.message_id)
     this.#local({ type: "client_message", ...message, at: new Date().toISOString() })
     turn.accepted = this.#delivered(message, options.signal)
@@ -1334,7 +1351,9 @@ export class Session {
 
   /** Say something and return the answer. Raises `TurnFailed` when there is none. */
   async ask(content, options = {}) {
-    const result = await this.send(content, options).done(options)
+    const turn = this.send(content, options)
+    await turn.accepted
+    const result = await turn.done(options)
     if (result.outcome === "completed" || result.outcome === "waiting") return result.answer
     throw new TurnFailed(result)
   }
@@ -1526,7 +1545,7 @@ export class Session {
       if (ended.code === TOKEN_ENDED) {
         if (!ended.renews || ++refusals > 2) return this.#end(new NotAuthorized(unauthorized(ended.reason, true)))
         this.#client.forget(ended.secret)
-        continue
+        if (ended.opened) continue
       }
       if (FINAL_CODES.has(ended.code)) {
         return this.#end(new Refused(`the gateway has closed the session: ${ended.reason || ended.code}`))
@@ -1598,6 +1617,7 @@ export class Turn {
   #text = emptySession()
   #seen = []
   #news = new Set()
+  #finished = false
   #stop
 
   constructor(session, messageId) {
@@ -1635,7 +1655,7 @@ export class Turn {
     const queue = new EventQueue(signal)
     for (const event of this.#seen) queue.push(event)
     const news = (event) => (event === null ? queue.end(this.#failure()) : queue.push(event))
-    if (this.#over()) news(null)
+    if (this.#finished || this.#session.status === "closed") news(null)
     this.#news.add(news)
     try {
       yield* queue.events()
@@ -1648,8 +1668,7 @@ export class Turn {
   /** Iterate over all that the agent has said so far, each time that it changes. */
   async *text(options) {
     let shown = ""
-    for await (const event of this.events(options)) {
-      void event
+    for await (const _ of this.events(options)) {
       const { said } = this
       if (said !== shown) yield (shown = said)
     }
@@ -1660,15 +1679,14 @@ export class Turn {
    * "cancelled", "waiting" (for a person), "rejected" or "error".
    */
   async done({ signal } = {}) {
-    const over = this.events({ signal })
-    for await (const event of over) void event
+    for await (const _ of this.events({ signal })); // to its end
     const { task_id, end } = this.#turn
     return { ...end, answer: await this.#answer(signal), task_id, message_id: this.messageId }
   }
 
   /** Ask the task to stop, once it is known. */
   async cancel({ signal } = {}) {
-    for await (const event of this.events({ signal })) if (this.taskId !== null) break
+    for await (const _ of this.events({ signal })) if (this.taskId !== null) break
     if (this.taskId !== null && this.end === null) await this.#session.cancel(this.taskId, { signal })
   }
 
@@ -1697,18 +1715,28 @@ export class Turn {
 
   /** Events are gone, perhaps the end of the turn, too: ask how it stands. */
   async #lookUp(snapshot) {
-    const known = await this.#session.run(this.messageId).catch(() => null)
+    this.#text = emptySession()
+    const known = await this.#asked()
+    if (this.#finished) return // later events have told the end meanwhile
     if (this.#turn.end === null && known !== null && !["accepted", "running"].includes(known.status)) {
       const end = { outcome: known.status, reason: known.reason ?? "", detail: null }
       this.#turn = { ...this.#turn, task_id: known.task_id ?? this.taskId, end }
     }
     if (this.#turn.end !== null && known?.answer) this.#turn = { ...this.#turn, answer: known.answer }
-    this.#text = emptySession()
     this.#keep(snapshot)
   }
 
-  #over() {
-    return this.#turn.end !== null || this.#session.status === "closed"
+  /** How the turn stands by what the gateway says; null where it knows no such message. */
+  async #asked() {
+    for (let failures = 0; !this.#finished; failures++) {
+      try {
+        return await this.#session.run(this.messageId)
+      } catch (error) {
+        if (!(error instanceof Busy || error instanceof GatewayUnreachable)) return null
+        await pause(delayAfter(failures), NEVER)
+      }
+    }
+    return null
   }
 
   #failure() {
@@ -1721,6 +1749,7 @@ export class Turn {
   }
 
   #finish() {
+    this.#finished = true
     this.#stop()
     for (const news of [...this.#news]) news(null)
   }
@@ -1868,6 +1897,8 @@ function pause(ms, signal) {
     signal.addEventListener("abort", end)
   })
 }
+
+const NEVER = new AbortController().signal
 
 function anyOf(signal, other) {
   return signal === undefined ? other : AbortSignal.any([signal, other])

@@ -9,6 +9,7 @@ PLACES = {
     "console": ("/console", "the web console"),
     "openapi": ("/openapi.json", "the REST interface"),
     "asyncapi": ("/asyncapi.json", "the streams and events"),
+    "javascript": ("/pentad.js", "the JavaScript client"),
     "health": ("/readyz", "whether it can serve"),
 }
 DOCS = "README.md and docs/ of the repository"
