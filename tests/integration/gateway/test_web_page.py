@@ -8,12 +8,13 @@ from typing import Any
 
 import httpx2
 import pytest
+from playwright.async_api import expect
 
 from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import NO_TLS, opened, running, running_at
 from tests.integration.gateway.speaker import Speaker
 from tests.integration.gateway.test_tokens import bearing, inbound
-from tests.support.browser.devtools import opened_tab
+from tests.support.browser.chromium import open_page
 from tests.support.javascript.driven import DrivenSession
 from tests.support.javascript.node_tests import NO_NODE, NODE, passed_in_node
 from tests.support.ports import free_port
@@ -143,35 +144,39 @@ async def test_in_a_browser_the_page_shows_text_as_text_and_survives_a_restart(
     port, gateway_port = free_port(), free_port()
     gateway, site = f"http://127.0.0.1:{gateway_port}", f"http://127.0.0.1:{port}"
     settings = {"pentad_api_keys": KEYS, "pentad_cors_origins": site}
-    async with page_server(gateway, port, tmp_path), opened_tab("about:blank", tmp_path) as tab:
+    lost = ("WebSocket", "Failed to load resource")
+    async with (
+        page_server(gateway, port, tmp_path),
+        open_page(site, go=False, also=[gateway], allowed=lost) as page,
+    ):
+        shown, field = page.locator("body"), page.locator("form input")
         async with running_at(gateway_port, redis_url, **settings):
-            await tab.call("Page.navigate", url=site)
-            await tab.shows("connected")
-            await tab.type("what is <b>6*7</b>?")
+            await page.goto(site)
+            await expect(shown).to_contain_text("connected")
+            await field.fill("what is <b>6*7</b>?")
+            await field.press("Enter")
             (message,) = await wait_until("the message", lambda: inbound(store))
             speaker = Speaker(store, message["session_id"], "acme")
             await speaker.routed(message["message_id"])
             await speaker.say("task_start", goal="what is 6*7?")
             await speaker.delta("half of \U0001f600", 0)
-            await tab.shows("half of \U0001f600")
+            await expect(shown).to_contain_text("half of \U0001f600")
             evil = "<img src=x onerror='window.hurt = 1'><script>window.hurt = 1</script>"
             await speaker.delta(evil, 0, attempt=2)
-            await tab.shows(evil)
-            assert "half" not in await tab.run("document.body.innerText")
-            assert tab.faults == []
-        await tab.shows("reconnecting")
+            await expect(shown).to_contain_text(evil)
+            await expect(shown).not_to_contain_text("half")
+        await expect(shown).to_contain_text("reconnecting")
         async with running_at(gateway_port, redis_url, **settings):
             await speaker.say("message", step=1, attempt=2, content=f"{evil} It is 42.")
             await speaker.say("task_end", status="completed", steps=1)
-            await tab.shows("It is 42.")
-            await tab.shows("connected")
-            await tab.type("and again?")
+            await expect(shown).to_contain_text("It is 42.")
+            await expect(shown).to_contain_text("connected")
+            await field.fill("and again?")
+            await field.press("Enter")
             await wait_until("the other message", lambda: _has_two(store))
-            await tab.shows("and again?")
-            assert await tab.run(_BY_SERVER_SENT_EVENTS) == [f"{evil} It is 42."]
-            assert await tab.run("window.hurt") is None
-            hosts = {url.split("/")[2] for url in tab.asked if url.startswith(("http", "ws"))}
-            assert hosts == {f"127.0.0.1:{port}", f"127.0.0.1:{gateway_port}"}
+            await expect(shown).to_contain_text("and again?")
+            assert await page.evaluate(_BY_SERVER_SENT_EVENTS) == [f"{evil} It is 42."]
+            assert await page.evaluate("window.hurt") is None
     first, second = await inbound(store)
     assert (first["content"], second["content"]) == ("what is <b>6*7</b>?", "and again?"), "each was sent once"
     assert first["session_id"] == second["session_id"]
