@@ -156,6 +156,33 @@ async def test_a_due_time_is_a_message_of_its_own_whose_turn_is_in_the_history(
     assert len(await sent(store)) == 1
 
 
+@pytest.mark.parametrize(("reason", "then"), [("approval", "running"), ("question", "waiting")])
+async def test_a_run_that_waits_for_a_decision_goes_on_and_one_that_asks_has_ended(
+    reason: str, then: str, http: httpx2.AsyncClient, store: Store
+) -> None:
+    name = await added(http, at=soon(), session_id="s1")
+    [message] = await wait_until("the message", lambda: sent(store))
+    speaker = Speaker(store)
+    await speaker.task(status="active")
+    await speaker.routed(message["message_id"])
+    await wait_until("its task to be known", lambda: _is(http, name, "running"))
+    await speaker.task(status="waiting", reason=reason)
+    await speaker.say("task_status", status="waiting", reason=reason)
+    if then == "waiting":
+        await wait_until("its end", lambda: _is(http, name, then))
+        assert (await http.get(f"{URL}/{name}")).json()["status"] == "ended"
+        return
+    before = await store.call("HGET", schedule("default", name), "revision")
+    await wait_until("another look", lambda: _is_changed(store, name, before))
+    assert await _is(http, name, "running")
+    await speaker.task(status="completed", reason="answered", ended_at=2_000)
+    await wait_until("its end", lambda: _is(http, name, "completed"))
+
+
+async def _is_changed(store: Store, name: str, before: bytes) -> bool:
+    return bool(await store.call("HGET", schedule("default", name), "revision") != before)
+
+
 async def _is(http: httpx2.AsyncClient, name: str, status: str) -> bool:
     return [run["status"] for run in await runs(http, name)] == [status]
 

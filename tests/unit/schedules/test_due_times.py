@@ -1,7 +1,9 @@
 """Due times: the clock on the wall through both changes of clocks, in two zones, and what hostile schedules cost."""
 
+import random
 from time import monotonic
 from typing import Any
+from zoneinfo import available_timezones
 
 import pytest
 
@@ -64,6 +66,32 @@ def test_a_year_of_days_has_as_many_due_times_in_every_zone() -> None:
             while (following := due.after(moment)) is not None and following <= milliseconds("2027-01-01T12:00:00Z"):
                 moment, count = following, count + 1
             assert count == 365, (zone, cron)
+
+
+def test_the_next_due_time_is_the_same_whenever_it_is_asked_for() -> None:
+    """Between two due times nothing is due, in any zone and next to its changes of clocks: asked in between, it is the
+    second one."""
+    chance, zones = random.Random(58), sorted(available_timezones())
+    near = ("2026-03-29T00:30:00Z", "2026-10-25T00:45:00Z", "2026-11-01T05:40:00Z", "2026-04-04T15:10:00Z")
+    for _ in range(400):
+        fields = [_field(chance, *bounds) for bounds in ((0, 59), (0, 23), (1, 28), (1, 12), (0, 7))]
+        cron, zone = " ".join(fields), chance.choice(zones)
+        due, moment = times(cron=cron, time_zone=zone), milliseconds(chance.choice(near)) + chance.randrange(7_200_000)
+        found = list[int]()
+        while len(found) < 30 and (following := due.after(moment)) is not None:
+            assert following > moment, (cron, zone)
+            between = moment + chance.randrange(following - moment)
+            assert due.after(between) == following, (cron, zone, rfc3339(between))
+            found.append(following)
+            moment = following
+        assert not found or due.passed(found[0], moment, 10) == found[-len(due.passed(found[0], moment, 10)) :]
+
+
+def _field(chance: random.Random, low: int, high: int) -> str:
+    """A field of a cron expression."""
+    first, last = sorted((chance.randint(low, high), chance.randint(low, high)))
+    kinds = ("*", f"*/{chance.randint(1, high)}", f"{first}-{last}", f"{first},{last}", str(first))
+    return chance.choice(kinds)
 
 
 def test_every_counts_seconds_from_its_beginning_also_when_the_clock_has_stepped_before_it() -> None:
