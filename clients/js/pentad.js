@@ -1617,6 +1617,7 @@ export class Turn {
   #text = emptySession()
   #seen = []
   #news = new Set()
+  #waiting = []
   #finished = false
   #stop
 
@@ -1655,7 +1656,7 @@ export class Turn {
     const queue = new EventQueue(signal)
     for (const event of this.#seen) queue.push(event)
     const news = (event) => (event === null ? queue.end(this.#failure()) : queue.push(event))
-    if (this.#finished || this.#session.status === "closed") news(null)
+    if (this.#isOver()) news(null)
     this.#news.add(news)
     try {
       yield* queue.events()
@@ -1665,13 +1666,14 @@ export class Turn {
     }
   }
 
-  /** Iterate over all that the agent has said so far, each time that it changes. */
-  async *text(options) {
-    let shown = ""
-    for await (const _ of this.events(options)) {
+  /** Iterate over all that the agent has said so far, whenever it has changed: a slow reader sees fewer steps of it. */
+  async *text({ signal } = {}) {
+    for (let shown = ""; ; await abortable(this.#change(), signal)) {
       const { said } = this
       if (said !== shown) yield (shown = said)
+      if (said === this.said && this.#isOver()) break
     }
+    this.#check()
   }
 
   /**
@@ -1679,15 +1681,36 @@ export class Turn {
    * "cancelled", "waiting" (for a person), "rejected" or "error".
    */
   async done({ signal } = {}) {
-    for await (const _ of this.events({ signal })); // to its end
+    while (!this.#isOver()) await abortable(this.#change(), signal)
+    this.#check()
     const { task_id, end } = this.#turn
     return { ...end, answer: await this.#answer(signal), task_id, message_id: this.messageId }
   }
 
   /** Ask the task to stop, once it is known. */
   async cancel({ signal } = {}) {
-    for await (const _ of this.events({ signal })) if (this.taskId !== null) break
+    while (this.taskId === null && !this.#isOver()) await abortable(this.#change(), signal)
     if (this.taskId !== null && this.end === null) await this.#session.cancel(this.taskId, { signal })
+  }
+
+  /** A promise of the turn's next event. */
+  #change() {
+    return new Promise((resolve) => this.#waiting.push(resolve))
+  }
+
+  #wake() {
+    const waiting = this.#waiting
+    this.#waiting = []
+    for (const resolve of waiting) resolve()
+  }
+
+  #isOver() {
+    return this.#finished || this.#session.status === "closed"
+  }
+
+  #check() {
+    const failure = this.#failure()
+    if (failure !== null) throw failure
   }
 
   async #answer(signal) {
@@ -1710,6 +1733,7 @@ export class Turn {
     }
     if (this.#seen.length < MAX_WAITING_EVENTS) this.#seen.push(event)
     for (const news of [...this.#news]) news(event)
+    this.#wake()
     if (this.#turn.end !== null) this.#finish()
   }
 
@@ -1752,6 +1776,7 @@ export class Turn {
     this.#finished = true
     this.#stop()
     for (const news of [...this.#news]) news(null)
+    this.#wake()
   }
 }
 

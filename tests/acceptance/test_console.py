@@ -484,3 +484,17 @@ async def test_an_operator_sees_the_live_system_and_its_schedules(console: Stage
         page.once("dialog", lambda dialog: asyncio.ensure_future(dialog.accept()))
         await morning.get_by_role("button", name="Remove").click()
         await expect(morning).to_have_count(0)
+
+
+async def test_an_idle_conversation_asks_for_nothing(console: Stage) -> None:
+    """Thousands of open pages cost the gateway their connections alone."""
+    asked: list[str] = []
+    async with console.model(lambda _: say("hello")), open_page(console.url, go=False) as page:
+        await page.clock.install()
+        await page.goto(at(console, "chat", new_session()))
+        await send(page, "hi")
+        await expect(page.get_by_label("Tasks and files")).to_contain_text("completed")
+        await page.wait_for_load_state("networkidle")
+        page.on("request", lambda request: asked.append(request.url))
+        await page.clock.run_for(14_000)  # less than the time after which the connection is tried
+        assert asked == []

@@ -210,6 +210,25 @@ test("events, requests and messages are given up by a signal", async (t) => {
   await assert.rejects(client.request("GET", "/v1/tasks", { timeoutMs: 5 }), /nothing for 0.005 s/)
 })
 
+test("a turn of very many events has its end and its text, though nobody has read it meanwhile", async (t) => {
+  const { session, sockets } = overSockets(t)
+  const turn = session.send("hi")
+  const socket = await sockets.next()
+  socket.greet()
+  socket.tell(routed("1-0", turn.messageId))
+  const count = pentad.MAX_WAITING_EVENTS + 10
+  for (let place = 0; place < count; place++) {
+    socket.tell({ type: "content", id: `2-${place}`, task_id: "t", step: 1, attempt: 1, offset: place, content: "x" })
+  }
+  const done = turn.done()
+  socket.tell(ended("3-0"))
+  assert.equal((await done).outcome, "completed")
+  const texts = []
+  for await (const text of turn.text()) texts.push(text)
+  assert.deepEqual(texts.map((text) => text.length), [count])
+  await assert.rejects(session.send("more").done({ signal: AbortSignal.abort(new Error("enough")) }), /enough/)
+})
+
 const PROBLEMS = [
   [400, {}, pentad.Refused], [401, {}, pentad.NotAuthorized], [403, {}, pentad.Refused], [404, {}, pentad.NotFound], [409, {}, pentad.Conflict],
   [410, {}, pentad.Unreadable], [412, {}, pentad.Conflict], [413, {}, pentad.Refused], [429, { code: "busy" }, pentad.Busy], [500, {}, pentad.GatewayUnreachable],

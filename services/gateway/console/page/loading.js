@@ -39,10 +39,9 @@ export function useLoaded(load, deps, { every = 0 } = {}) {
 }
 
 /**
- * A list that is read page by page: `{items, next}` of the gateway. `more` reads the next page, if there is one. With
- * `every` the first page is read again and again, and what followed it is dropped then.
+ * A list that is read page by page: `{items, next}` of the gateway. `more` reads the next page, if there is one.
  */
-export function usePages(load, deps, timing = {}) {
+export function usePages(load, deps) {
   const [more, setMore] = useState({ items: [], next: undefined, error: null, loading: false })
   const first = useLoaded(
     async (signal) => {
@@ -51,7 +50,6 @@ export function usePages(load, deps, timing = {}) {
       return page
     },
     deps,
-    timing,
   )
   const readMore = async () => {
     setMore((old) => ({ ...old, loading: true }))

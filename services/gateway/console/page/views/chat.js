@@ -15,23 +15,29 @@ import { useSession } from "./session.js"
 const SHOWN = 200
 const ENDED = ["completed", "failed", "cancelled"]
 const COLOURS = 6
-const SESSIONS_MS = 5_000
 
 /** `#/chat`, `#/chat/SESSION`. */
 export function ChatView({ place: { parts, query } }) {
   const id = parts[1] ?? ""
+  const [news, setNews] = useState(0)
   return html`<div class="chat">
-    <${SessionList} chosen=${id} />
-    ${id ? html`<${Conversation} key=${id} id=${id} layout=${query.get("layout") ?? "stream"} />` : html`<${Begin} />`}
+    <${SessionList} chosen=${id} news=${`${id} ${news}`} />
+    ${
+      id
+        ? html`<${Conversation} key=${id} id=${id} layout=${query.get("layout") ?? "stream"} onNews=${setNews} />`
+        : html`<${Begin} />`
+    }
   </div>`
 }
 
-function SessionList({ chosen }) {
-  const sessions = usePages(
-    (cursor, signal) => ask("/v1/sessions", { query: { cursor, limit: 30 }, signal }),
-    [chosen],
-    { every: SESSIONS_MS },
-  )
+/** The sessions, read again when `news` changes and when the page is come back to: an idle page asks for nothing. */
+function SessionList({ chosen, news }) {
+  const sessions = usePages((cursor, signal) => ask("/v1/sessions", { query: { cursor, limit: 30 }, signal }), [])
+  useEffect(() => sessions.reload(), [news])
+  useEffect(() => {
+    addEventListener("focus", sessions.reload)
+    return () => removeEventListener("focus", sessions.reload)
+  }, [])
   return html`<aside class="sessions" aria-label="Sessions">
     <p><a class="button" href=${addressOf(["chat"])}>New chat</a></p>
     <${Loading} of=${sessions} empty=${sessions.items.length === 0} what="No session yet." />
@@ -57,10 +63,13 @@ function Begin() {
   return html`<p class="quiet" role="status">A new session begins …</p>`
 }
 
-function Conversation({ id, layout }) {
+/** `onNews` is told how many messages and tasks there are, when that changes. */
+function Conversation({ id, layout, onNews }) {
   const { session, state, status, error } = useSession(id)
   const tasks = useMemo(() => tasksOf(state).filter((task) => !task.parent_task_id), [state.tasks])
   const colours = useMemo(() => new Map(tasks.map((task, i) => [task.task_id, i % COLOURS])), [tasks.length])
+  const size = Object.keys(state.messages).length + tasks.filter((task) => ENDED.includes(task.status)).length
+  useEffect(() => onNews(size), [size])
   const move = useAction((messageId, to) => session.move(messageId, to))
   const shared = { state, session, colours, onMove: move.run }
   return html`<section class="conversation" aria-label="Conversation">
