@@ -31,11 +31,13 @@ from pentad.shared.keys import (
     PLUGIN_TURN,
     POLICIES_REGISTRY,
     PREFIX,
+    PROCESSES,
     REMEMBERS,
     SERVER_REPORTS,
     SERVERS_REGISTRY,
     SIGN_INS,
     TOOLS_REGISTRY,
+    TOTALS,
     UNDOABLE,
 )
 from pentad.shared.store.refusals import REFUSALS, refusal_of, said, text_of
@@ -68,6 +70,8 @@ _OUTSIDE = {
     MODELS_REGISTRY: "hash",
     MODEL_HEALTH: "hash",
     LOOP_HOLDS: "hash",
+    PROCESSES: "hash",
+    TOTALS: "hash",
     GATEWAY_ADDRESS: "string",
     FORGOTTEN_NOTES: "hash",
     MEMORY_COUNTS: "hash",
