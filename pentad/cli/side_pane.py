@@ -91,10 +91,9 @@ class SidePane:
         mark, until = self._mark(call.tool_call_id, focused), call.expires_at[11:16]
         tag = self._labels.of(call.task_id)
         what = one_line(f"{tag.number}: {call_line(call.tool, call.args, 2 * columns)}", columns - 2)
-        lines = [f"{mark} {self._style.nth(tag.number - 1, what)}"]
-        if call.reason:
-            lines.append(f"  {one_line(call.reason, columns - 2)}")
-        return [*lines, self._style.dim(one_line(f"  /approve {call.tool_call_id}  until {until} UTC", columns))]
+        why = f"until {until} UTC" + (f": {call.reason}" if call.reason else "")
+        below = [one_line(text, columns - 2) for text in (why, f"/approve {call.tool_call_id}")]
+        return [f"{mark} {self._style.nth(tag.number - 1, what)}", *(f"  {self._style.dim(text)}" for text in below)]
 
     def _task(self, task: Task, columns: int, focused: bool) -> str:
         about = task.problem if isinstance(task, UnreadableTask) else awaited(task)

@@ -57,6 +57,9 @@ async def test_only_the_operator_sees_it(redis_url: str) -> None:
         assert (await http.get("/v1/operations")).status_code == 403
         http.headers["authorization"] = "Bearer boss"
         assert {each.tenant_id for each in (await operations(http)).tasks.tenants} == {"acme", "default"}
+        hostile = "&".join(f"limit=%ff{n}&cursor=-1&tenant=%00" for n in range(300))
+        assert (await http.get(f"/v1/operations?{hostile}")).status_code == 200, "it has no parameters"
+        assert (await http.post("/v1/operations", json={"a": 1})).status_code == 405
 
 
 async def test_it_is_made_once_for_all_who_ask_within_a_second(http: httpx2.AsyncClient, store: Store) -> None:
