@@ -102,7 +102,8 @@ class SidePane:
         left = columns - 2 - len(tag) - 1
         rest = one_line(f"{task.status} {ago(task.updated_at)} {about}", left) if left > 0 else ""
         shown = self._style.nth(label.number - 1, tag) if task.status not in _ENDED else self._style.dim(tag)
-        return f"{self._mark(task.task_id, focused)} {shown} {self._style.dim(rest) if task.status in _ENDED else rest}"
+        about_it = f" {self._style.dim(rest) if task.status in _ENDED else rest}" if rest else ""
+        return f"{self._mark(task.task_id, focused)} {shown}{about_it}"
 
     def _mark(self, name: str, focused: bool) -> str:
         return self._style.bold(">") if focused and name == self._chosen else " "
