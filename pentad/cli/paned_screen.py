@@ -90,6 +90,7 @@ class PanedScreen:
         self._lines.extend(self._unfinished.finished(self._columns()))
         self._out.write("".join(f"{line}\n" for line in self._lines))
         self._out.flush()
+        running.result()  # raises what has ended the screen, if not the person
 
     async def _run(self) -> None:
         try:

@@ -91,10 +91,9 @@ class SidePane:
         mark, until = self._mark(call.tool_call_id, focused), call.expires_at[11:16]
         tag = self._labels.of(call.task_id)
         what = one_line(f"{tag.number}: {call_line(call.tool, call.args, 2 * columns)}", columns - 2)
-        lines = [f"{mark} {self._style.nth(tag.number - 1, what)}"]
-        if call.reason:
-            lines.append(f"  {one_line(call.reason, columns - 2)}")
-        return [*lines, self._style.dim(one_line(f"  /approve {call.tool_call_id}  until {until} UTC", columns))]
+        why = f"until {until} UTC" + (f": {call.reason}" if call.reason else "")
+        below = [one_line(text, columns - 2) for text in (why, f"/approve {call.tool_call_id}")]
+        return [f"{mark} {self._style.nth(tag.number - 1, what)}", *(f"  {self._style.dim(text)}" for text in below)]
 
     def _task(self, task: Task, columns: int, focused: bool) -> str:
         about = task.problem if isinstance(task, UnreadableTask) else awaited(task)
@@ -103,7 +102,8 @@ class SidePane:
         left = columns - 2 - len(tag) - 1
         rest = one_line(f"{task.status} {ago(task.updated_at)} {about}", left) if left > 0 else ""
         shown = self._style.nth(label.number - 1, tag) if task.status not in _ENDED else self._style.dim(tag)
-        return f"{self._mark(task.task_id, focused)} {shown} {self._style.dim(rest) if task.status in _ENDED else rest}"
+        about_it = f" {self._style.dim(rest) if task.status in _ENDED else rest}" if rest else ""
+        return f"{self._mark(task.task_id, focused)} {shown}{about_it}"
 
     def _mark(self, name: str, focused: bool) -> str:
         return self._style.bold(">") if focused and name == self._chosen else " "

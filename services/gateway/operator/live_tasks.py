@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.operations import LiveTask, TasksState, TenantTasks
@@ -50,16 +50,6 @@ class _Indexed:
     shard: int
 
 
-@dataclass(slots=True)
-class _Looked:
-    """The tasks that one reading has looked at."""
-
-    live: list[tuple[_Indexed, str]] = field(default_factory=list)
-    """Tasks that have not ended, with their statuses, the newest first."""
-    unseen: int = 0
-    """Tasks of the indexes that were not looked at."""
-
-
 class LiveTasks:
     """Reads the active tasks of all tenants. Raises ``OutageError``.
 
@@ -82,15 +72,15 @@ class LiveTasks:
         if len(tenants) > len(looked_at):
             left_out["tenants"] = len(tenants) - len(looked_at)
         rows = await self._rows(looked_at, counts, now)
-        looked = await self._look(looked_at)
-        newest = await self._told([task for task, _ in looked.live[:MAX_TASKS]])
-        if unseen := looked.unseen + max(0, len(looked.live) - MAX_TASKS):
+        live = await self._look(looked_at)
+        newest = await self._told([task for task, _ in live[:MAX_TASKS]])
+        actives, active = [task for task, status in live if status == "active"], sum(c.active for c in counts.values())
+        if unseen := max(0, len(live) - MAX_TASKS) + max(0, active - len(actives)):
             left_out["tasks"] = unseen
-        actives = [task for task, status in looked.live if status == "active"]
         state = TasksState(
-            active=sum(each.active for each in counts.values()),
+            active=active,
             queued=sum(each.queued for each in counts.values()),
-            by_status=dict(Counter(status for _, status in looked.live)),
+            by_status=dict(Counter(status for _, status in live)),
             tenants=rows,
             newest=newest,
             oldest=next(iter(await self._told(actives[-1:])), None),
@@ -154,18 +144,20 @@ class LiveTasks:
             for tenant in tenants
         ]
 
-    async def _look(self, tenants: Sequence[str]) -> _Looked:
-        """Return the newest tasks of these tenants that have not ended; each index has the same share of the looks."""
+    async def _look(self, tenants: Sequence[str]) -> list[tuple[_Indexed, str]]:
+        """Return the newest tasks of these tenants that have not ended, with their statuses, the newest first.
+
+        Each index has the same share of the looks.
+        """
         where = [(tenant, shard) for tenant in tenants for shard in self._shards]
         each = max(1, _MAX_STATUSES // len(where))
         newest: list[Command] = [
             ("ZREVRANGE", task_index(shard, tenant), 0, each - 1, "WITHSCORES") for tenant, shard in where
         ]
-        sizes: list[Command] = [("ZCARD", task_index(shard, tenant)) for tenant, shard in where]
-        replies = await self._store.calls([*newest, *sizes])
+        replies = await self._store.calls(newest)
         entries = [
             _Indexed(int(float(score)), name.decode(errors="replace"), tenant, shard)
-            for (tenant, shard), flat in zip(where, replies, strict=False)
+            for (tenant, shard), flat in zip(where, replies, strict=True)
             for name, score in zip(flat[::2], flat[1::2], strict=True)
         ]
         entries = sorted((one for one in entries if is_identifier(one.task)), key=lambda one: (-one.began, one.task))
@@ -174,8 +166,7 @@ class LiveTasks:
             [("HGET", TaskKeys(one.shard, one.tenant, one.task).header, "status") for one in entries]
         )
         told = [(status or b"").decode(errors="replace") for status in statuses]
-        live = [(one, status) for one, status in zip(entries, told, strict=True) if status in LIVE]
-        return _Looked(live, sum(replies[len(where) :]) - len(entries))
+        return [(one, status) for one, status in zip(entries, told, strict=True) if status in LIVE]
 
     async def _told(self, tasks: Sequence[_Indexed]) -> list[LiveTask]:
         groups: dict[tuple[int, str], list[str]] = {}

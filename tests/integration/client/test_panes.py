@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.support.clients.fake_gateway import FakeGateway, cancelled, endless, fake_gateway, task, turn_events
 from tests.support.clients.fake_wire import AT, Json
-from tests.support.processes.terminal import Terminal
+from tests.support.processes.terminal import Terminal, piped
 from tests.support.waiting import wait_until
 
 WIDE = (30, 140)
@@ -149,6 +149,9 @@ async def test_a_narrow_terminal_has_no_pane_and_one_that_becomes_narrow_loses_i
         async with chat(gateway, tmp_path, plain="yes") as terminal:
             await terminal.shows('? pay(to="ann")', f"  /approve {CALL}", "you>")
             assert not any("│" in row for row in terminal.rows)
+        code, out, _ = await piped("chat", gateway.url, tmp_path, "/help\n", session="s1")
+        assert code == 0
+        assert out.splitlines()[0] == '? pay(to="ann") waits for approval (it is much)'
     assert gateway.decided == []
 
 

@@ -266,6 +266,7 @@ async def test_commands_list_allow_and_refuse(
 ) -> None:
     keys = await asks(speaker)
     await asks(speaker, "call-0-b")
+    await speaker.task("task-0-newer", status="completed", created=9_000)  # which knows nothing of these calls
 
     async def command(*words: str) -> tuple[int, str]:
         code = await asyncio.to_thread(main, [*words, "--url", gateway.address])

@@ -57,12 +57,31 @@ async def test_only_the_operator_sees_it(redis_url: str) -> None:
         assert (await http.get("/v1/operations")).status_code == 403
         http.headers["authorization"] = "Bearer boss"
         assert {each.tenant_id for each in (await operations(http)).tasks.tenants} == {"acme", "default"}
+        hostile = "&".join(f"limit=%ff{n}&cursor=-1&tenant=%00" for n in range(300))
+        assert (await http.get(f"/v1/operations?{hostile}")).status_code == 200, "it has no parameters"
+        assert (await http.post("/v1/operations", json={"a": 1})).status_code == 405
 
 
 async def test_it_is_made_once_for_all_who_ask_within_a_second(http: httpx2.AsyncClient, store: Store) -> None:
-    found = await asyncio.gather(*(operations(http) for _ in range(10)))
-    assert len({each.at for each in found}) == 1
-    await until(http, "another", lambda one: one.at != found[0].at)
+    first = await operations(http)
+    await until(http, "another", lambda one: one.at != first.at)
+    before = await _looks(store)
+    found = await until(http, "one more", lambda one: one.at != first.at)
+    of_one = max(len(found.streams), await _looks(store) - before)
+    await wait_until("its end", lambda: _is_over(http, found.at))
+    before = await _looks(store)
+    await asyncio.gather(*(operations(http) for _ in range(20)))
+    assert await _looks(store) - before < 3 * of_one, "each of those who asked had it made"
+
+
+async def _looks(store: Store) -> int:
+    """How often Redis was asked for consumer groups."""
+    about = await store.redis.info("commandstats")
+    return int(about.get("cmdstat_xinfo|groups", {"calls": 0})["calls"])
+
+
+async def _is_over(http: httpx2.AsyncClient, at: str) -> bool:
+    return (await operations(http)).at != at
 
 
 async def test_it_tells_how_far_a_stream_and_its_group_are(http: httpx2.AsyncClient, store: Store) -> None:
@@ -176,6 +195,7 @@ async def test_the_operator_sees_active_tasks_of_all_tenants_and_stops_one(store
         assert found.oldest.task_id == old
         assert (found.active, found.queued, found.by_status) == (2, 5, {"active": 1, "waiting": 1})
         first = found.tenants[0]
+        assert (await operations(http)).left_out == {"tasks": 1}, "one active task is counted and was not found"
         assert (first.tenant_id, first.active, first.queued) == ("acme", 2, 5)
         listed = (await http.get("/v1/tasks", params={"tenant": "unheard-of"})).json()["items"]
         assert [each["task_id"] for each in listed] == [new]
