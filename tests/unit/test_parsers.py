@@ -43,8 +43,9 @@ from pentad.services.gateway.edge.tokens import TokenReader
 from pentad.services.gateway.memory.reindexing import read_reindexing
 from pentad.services.gateway.operator.dead_letters import parse_name
 from pentad.services.gateway.protocols.agui.run_input import read_interrupt, read_run_input
-from pentad.services.gateway.protocols.openai.chat_request import read_chat
+from pentad.services.gateway.protocols.openai.chat_request import REQUEST_LIMIT, read_chat, without_data
 from pentad.services.gateway.protocols.openai.plain_chat import read_plain
+from pentad.services.gateway.protocols.openai.responses_request import read_response
 from pentad.services.gateway.tasks.file_answers import tags_in
 from pentad.services.gateway.tasks.step_list import parse_steps_cursor
 from pentad.services.router.domain.control_words import control_of
@@ -207,6 +208,10 @@ READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
     "tags of a file": (lambda text: (tags_in(text), place_in(text.encode(errors="replace"))), HEAD),
     "the files of a message": (lambda text: files_in(_with_files(text)), ANSWER),
     "data URLs of a result": (lambda text: replaced_urls(text, lambda data, kind: f"{len(data)} {kind}"), ANSWER),
+    "a request with long data": (
+        lambda text: without_data(f'{{"a":"data:image/png;base64,{text}"}}'.encode(errors="replace")),
+        REQUEST_LIMIT // 4,
+    ),
     "a text for the log": (lambda text: (plain(text, 1_000), clip(text, 1_000)), ANSWER),
 }
 ASKED: tuple[Callable[[Mapping[str, Any]], object], ...] = (
@@ -230,6 +235,7 @@ ASKED: tuple[Callable[[Mapping[str, Any]], object], ...] = (
     read_run_input,
     lambda body: read_chat({**body, "model": "pentad"}),
     lambda body: read_chat({"model": "pentad", "messages": _messages(body)}),
+    lambda body: read_response({**body, "model": "pentad", "input": _messages(body)}),
     lambda body: read_plain({"messages": _messages(body), "tools": list(body.values())}),
 )
 _NAMES = (

@@ -58,7 +58,7 @@ def answer_with_page(page: Page) -> "Response":
 
 async def read_body(request: "Request") -> dict[str, Any]:
     """Return the JSON object in the body. Raises ``ProblemError``: 415, 413, 400."""
-    return object_in(await read_bytes(request))
+    return object_of_body(await read_bytes(request))
 
 
 async def read_asked(request: "Request", read: Callable[[Mapping[str, Any]], Asked]) -> Asked:
@@ -89,7 +89,7 @@ async def read_bytes(request: "Request", limit: int = BODY_LIMIT) -> bytes:
     return b"".join(chunks)
 
 
-def object_in(body: bytes) -> dict[str, Any]:
+def object_of_body(body: bytes) -> dict[str, Any]:
     """Return the JSON object in these bytes. Raises ``ProblemError`` (400)."""
     try:
         return read_object(body)
@@ -105,7 +105,7 @@ def too_large(limit: int) -> ProblemError:
 async def read_body_if_any(request: "Request") -> dict[str, Any] | None:
     """Return the JSON object in the body; None if there is no body. Raises the errors of `read_body`."""
     body = await read_bytes(request)
-    return object_in(body) if body.strip() else None
+    return object_of_body(body) if body.strip() else None
 
 
 def limit_of(request: "Request") -> int:

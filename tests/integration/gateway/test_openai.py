@@ -85,6 +85,46 @@ async def test_what_cannot_be_read_is_refused_in_openais_form_and_appends_nothin
     assert await inbound(redis_url) == []
 
 
+RESPONSES = "/openai/v1/responses"
+
+
+async def test_a_response_is_its_tenants_alone(redis_url: str) -> None:
+    async with (
+        running(redis_url, pentad_api_keys="ka:acme,kb:bolt") as service,
+        rest(service, "ka") as acme,
+        rest(service, "kb") as bolt,
+    ):
+        body = {"model": "pentad", "input": "hi", "background": True}
+        made = (await acme.post(RESPONSES, json=body)).json()
+        assert made["status"] == "queued"
+        place = f"{RESPONSES}/{made['id']}"
+        for method, path in (("GET", place), ("DELETE", place), ("POST", f"{place}/cancel")):
+            assert (await bolt.request(method, path)).status_code == 404
+        stolen = {"model": "pentad", "input": "hi", "previous_response_id": made["id"]}
+        assert (await bolt.post(RESPONSES, json=stolen)).status_code == 404
+        assert (await acme.get(place)).json()["status"] == "in_progress"
+        assert {message.tenant_id for message in await inbound(redis_url)} == {"acme"}
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (b"{", 400),
+        (b'{"model": "pentad"}', 400),
+        (b'{"model": "pentad", "input": "hi", "previous_response_id": "resp_x"}', 404),
+        (b'{"model": "pentad", "input": "hi", "conversation": "a b"}', 400),
+        (b'{"model": "pentad-utility", "input": "hi"}', 400),
+    ],
+)
+async def test_no_response_is_begun_of_what_cannot_be_read(
+    http: httpx2.AsyncClient, redis_url: str, content: bytes, status: int
+) -> None:
+    assert (await http.post(RESPONSES, content=content)).status_code == status
+    for name in ("x", "resp_x", "resp_%00", "resp_" + "x" * 200):
+        assert (await http.get(f"{RESPONSES}/{name}")).status_code == 404
+    assert await inbound(redis_url) == []
+
+
 async def test_paths_and_methods_that_are_not_there_are_refused_in_openais_form(http: httpx2.AsyncClient) -> None:
     absent = [("GET", CHAT, 405), ("GET", "/openai/v1/files", 404), ("GET", "/openai/v1/models/x", 404)]
     for method, path, status in absent:

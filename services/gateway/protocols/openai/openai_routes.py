@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pentad.contracts.ids import EXTERNAL_ID_RULE, is_external_id
 from pentad.services.gateway.domain.frames import UnreadableError
-from pentad.services.gateway.edge.http import BODY_LIMIT, answer, object_in, read_bytes, tenant_of, too_large
+from pentad.services.gateway.edge.http import BODY_LIMIT, answer, object_of_body, read_bytes, tenant_of, too_large
 from pentad.services.gateway.edge.operations import operation
 from pentad.services.gateway.edge.problems import ProblemError, invalid, missing
 from pentad.services.gateway.edge.schemas import ANY_OBJECT, gives, json_body, path
@@ -146,7 +146,7 @@ async def read_with_data(request: "Request") -> tuple[dict[str, Any], list[bytes
     raw, data = without_data(await read_bytes(request, REQUEST_LIMIT))
     if len(raw) > BODY_LIMIT:
         raise too_large(BODY_LIMIT)
-    return object_in(raw), data
+    return object_of_body(raw), data
 
 
 async def asked_in(read: Callable[[], Asked], data: Sequence[bytes]) -> Asked:
