@@ -1,4 +1,4 @@
-"""Entries that operators register while the system runs: models, instructions, graphs, policies, servers, endpoints.
+"""Entries that operators register while the system runs: models, instructions, graphs, policies, servers, endpoints, webhooks.
 
 They are kept in Redis, which processes follow.
 """
@@ -19,6 +19,7 @@ from pentad.contracts.instructions import Instruction
 from pentad.contracts.models import ModelEntry
 from pentad.contracts.plain_json import read_json
 from pentad.contracts.tool_servers import ToolServer
+from pentad.contracts.webhooks import MAX_WEBHOOK_BYTES, Webhook
 from pentad.shared.entry_file import complaints
 from pentad.shared.errors import OutageError
 from pentad.shared.event_loop import turn_after
@@ -32,6 +33,7 @@ from pentad.shared.keys import (
     POLICIES_REGISTRY,
     SERVERS_REGISTRY,
     VERSION,
+    WEBHOOKS_REGISTRY,
 )
 from pentad.shared.policies.policy_list import check_patterns
 from pentad.shared.store.store import Argument, Store
@@ -44,7 +46,7 @@ _say = ThrottledLog(log)
 _COST_FACTOR = 8
 """Bytes of plain JSON that are read in the time of one byte of an entry, which is checked as well."""
 
-T = TypeVar("T", ModelEntry, Instruction, GraphSpec, ApprovalRule, ToolServer, HttpTool)
+T = TypeVar("T", ModelEntry, Instruction, GraphSpec, ApprovalRule, ToolServer, HttpTool, Webhook)
 
 
 @immutable
@@ -143,3 +145,4 @@ REGISTERED_SERVERS = Registrations(SERVERS_REGISTRY, ToolServer, "name", 1 << 17
 REGISTERED_HTTP_TOOLS = Registrations(HTTP_TOOLS_REGISTRY, HttpTool, "name", 1 << 17)
 REGISTERED_GRAPHS = Registrations(GRAPHS_REGISTRY, GraphSpec, "name", 1 << 19, check_usable)
 REGISTERED_POLICIES = Registrations(POLICIES_REGISTRY, ApprovalRule, "name", MAX_RULE, check_patterns)
+REGISTERED_WEBHOOKS = Registrations(WEBHOOKS_REGISTRY, Webhook, "id", MAX_WEBHOOK_BYTES)

@@ -37,6 +37,7 @@ from pentad.shared.keys import (
     SIGN_INS,
     TOOLS_REGISTRY,
     UNDOABLE,
+    WEBHOOKS_REGISTRY,
 )
 from pentad.shared.store.refusals import REFUSALS, refusal_of, said, text_of
 from pentad.shared.store.wire import Wire, Word
@@ -65,6 +66,7 @@ _OUTSIDE = {
     PLUGIN_TURN: "string",
     HTTP_TOOLS_REGISTRY: "hash",
     SERVER_REPORTS: "hash",
+    WEBHOOKS_REGISTRY: "hash",
     MODELS_REGISTRY: "hash",
     MODEL_HEALTH: "hash",
     LOOP_HOLDS: "hash",
@@ -95,9 +97,10 @@ _STREAMS = (
 )
 _IN_SHARD = {
     **dict.fromkeys(_STREAMS, "stream"),
-    **dict.fromkeys(("timers", "sessions", "tasks", "queue"), "zset"),
-    **dict.fromkeys(("load", "places", "attempts", "session", "task", "user"), "hash"),
-    **dict.fromkeys(("seen", "vector", "wanted"), "string"),
+    **dict.fromkeys(("timers", "sessions", "tasks", "queue", "webhooks-waiting", "webhook-due", "callbacks"), "zset"),
+    **dict.fromkeys(("load", "places", "attempts", "session", "task", "user", "webhook", "webhook-cursors"), "hash"),
+    **dict.fromkeys(("seen", "vector", "wanted", "callback", "webhook-lease"), "string"),
+    "webhook-lane": "list",
 }
 _OF_ACTOR = {
     "mail": "zset",

@@ -21,10 +21,13 @@ from pentad.shared.keys import (
     HOOKS_PUBLISHED,
     INBOUND_LEASE,
     POLICIES_REGISTRY,
+    WEBHOOKS_REGISTRY,
     SessionKeys,
     TaskKeys,
     attempts,
     bell,
+    callback,
+    callbacks,
     dedup,
     load,
     model_call_wanted,
@@ -32,6 +35,11 @@ from pentad.shared.keys import (
     sign_in,
     timers,
     token_lock,
+    waiting_webhooks,
+    webhook_due,
+    webhook_lane,
+    webhook_lease,
+    webhook_state,
 )
 from pentad.shared.store.trouble import kind_of, strangers
 
@@ -49,6 +57,10 @@ TASK, SESSION = TaskKeys(3, "acme", "mail"), SessionKeys(3, "acme", "mail")
         ("hash", [TASK.header, SESSION.header, TASK.calls, TASK.big, load(3), attempts(3), INBOUND_LEASE]),
         ("hash", [GRAPHS_PUBLISHED, GRAPHS_REGISTRY, HOOKS_PUBLISHED, POLICIES_REGISTRY]),
         ("zset", [TASK.messages, TASK.signals, SESSION.messages, SESSION.signals, timers(3), session_index(3, "acme")]),
+        ("zset", [waiting_webhooks(3), webhook_due(3, "wh-1"), callbacks(3)]),
+        ("hash", [WEBHOOKS_REGISTRY, webhook_state(3, "wh-1"), SESSION.webhook_cursors]),
+        ("list", [webhook_lane(3, "wh-1", "acme/mail/task-3-1")]),
+        ("string", [webhook_lease(3), callback(3, SESSION.callback_id("m"))]),
         ("list", [TASK.log, TASK.steps, SESSION.turns]),
         (
             "string",
