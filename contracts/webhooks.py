@@ -11,7 +11,6 @@ from pydantic import ConfigDict, Field, StringConstraints, field_validator
 from pentad.contracts.envelope import Contract
 from pentad.contracts.events import EPHEMERAL, SessionEvent
 from pentad.contracts.ids import ExternalId, Identifier
-from pentad.contracts.tool_servers import split_address
 
 MAX_URL_CHARS = 2_000
 """Characters that the address of a webhook may have."""
@@ -20,6 +19,7 @@ MAX_WEBHOOK_BYTES = 16_384
 SECRET_PREFIX = "whsec_"
 """Begins the text of a secret: the rest is base64, as Standard Webhooks has it."""
 _MIN_KEY_BYTES, _MAX_KEY_BYTES = 24, 64
+_URL = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:[/?][!-\"$-~]*)?")
 _SECRET = re.compile(SECRET_PREFIX + "[A-Za-z0-9+/]{32,86}={0,2}")
 
 
@@ -58,8 +58,8 @@ def signing_key(secret: str) -> bytes:
 
 def check_webhook_url(url: str) -> str:
     """Return the address of a webhook. The ``ValueError`` for an invalid one does not repeat it."""
-    if split_address(url).username is not None:
-        raise ValueError("must not hold a name or a password: what is sent is signed with the secret")
+    if _URL.fullmatch(url) is None:
+        raise ValueError("must be an address like https://HOST/PATH, of http or https, without a name, password or #")
     return url
 
 

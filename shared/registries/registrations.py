@@ -1,4 +1,4 @@
-"""Entries that operators register while the system runs: models, instructions, graphs, policies, servers, endpoints, webhooks.
+"""Entries registered while the system runs: models, instructions, graphs, policies, servers, endpoints, webhooks.
 
 They are kept in Redis, which processes follow.
 """
