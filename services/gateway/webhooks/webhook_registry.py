@@ -159,8 +159,8 @@ def is_callback(name: str) -> bool:
 async def drop_webhook(store: Store, shard: int, name: str) -> None:
     """Drop all that waits for a webhook in a shard. Safe to repeat. Raises ``OutageError``."""
     while lanes := await store.call("ZRANGE", webhook_due(shard, name), 0, _LANES_PER_DROP - 1):
-        await store.run("webhook_drop", [waiting_webhooks(shard)], [name, *lanes])
-    await store.run("webhook_drop", [waiting_webhooks(shard)], [name])
+        await store.run("webhook_drop", [waiting_webhooks(shard)], [name, "", *lanes])
+    await store.run("webhook_drop", [waiting_webhooks(shard)], [name, ""])
 
 
 async def _nowhere(_host: str, _port: int) -> Sequence[str]:
