@@ -89,9 +89,9 @@ def read_waiting(item: bytes) -> WaitingEvent:
     return WaitingEvent(entry.decode(), int(since), event)
 
 
-def delivery_id(webhook: str, entry: str, event_id: str) -> str:
+def delivery_id(webhook: str, lane: str, entry: str, event_id: str) -> str:
     """Return the id of a delivery: the same in each attempt, another for each webhook and event."""
-    return f"msg_{hashlib.sha256(f'{webhook} {entry} {event_id}'.encode()).hexdigest()[:32]}"
+    return f"msg_{hashlib.sha256(' '.join((webhook, lane, entry, event_id)).encode()).hexdigest()[:32]}"
 
 
 def delivery_body(entry: str, event: Mapping[str, Any]) -> bytes:

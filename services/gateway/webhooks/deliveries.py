@@ -48,8 +48,8 @@ _say = ThrottledLog(log)
 
 TIMEOUT_S = 15.0
 """Seconds in which a server must answer."""
-AT_ONCE, PER_TENANT, PER_SERVER = 256, 64, 8
-"""Requests that are under way at once: in all, of one tenant, and of one tenant to one server."""
+AT_ONCE, PER_TENANT, PER_RECEIVER = 256, 64, 8
+"""Requests that are under way at once: in all, of one tenant, and to one receiver."""
 _ROW = 32
 """Events of one lane that are sent one after the other before others have their turn."""
 _WEBHOOKS_PER_LOOK = 200
@@ -57,46 +57,46 @@ _LATER_MS = 500
 """Milliseconds for which a webhook is passed over whose server has no place free."""
 _MAX_WHY = 300
 """Characters of a failure's reason that are kept."""
-Server = tuple[str, str]
-"""A tenant and a server that it has things sent to."""
+Receiver = tuple[str, str]
+"""A tenant, and one of its webhooks or the server of its callbacks: these are too many to count each apart."""
 
 
 class Places:
-    """Who has requests under way: a server that hangs takes no place from another's, nor a tenant from another.
+    """Who has requests under way: a receiver that hangs takes no place from another's, nor a tenant from another.
 
-    A server whose last answer was a failure has one place, so that few requests wait for what may never answer.
+    A receiver whose last answer was a failure has one place, so that few requests wait for what may never answer.
     """
 
     def __init__(self) -> None:
-        self._of_server, self._of_tenant = Counter[Server](), Counter[str]()
-        self._failing: set[Server] = set()
+        self._of_receiver, self._of_tenant = Counter[Receiver](), Counter[str]()
+        self._failing: set[Receiver] = set()
         self._taken = 0
 
-    def free(self, server: Server) -> int:
+    def free(self, receiver: Receiver) -> int:
         """Return how many requests may begin."""
-        most = 1 if server in self._failing else PER_SERVER
-        left = (most - self._of_server[server], PER_TENANT - self._of_tenant[server[0]], AT_ONCE - self._taken)
+        most = 1 if receiver in self._failing else PER_RECEIVER
+        left = (most - self._of_receiver[receiver], PER_TENANT - self._of_tenant[receiver[0]], AT_ONCE - self._taken)
         return max(0, min(left))
 
-    def take(self, server: Server) -> None:
+    def take(self, receiver: Receiver) -> None:
         """Take a place."""
         self._taken += 1
-        self._of_server[server] += 1
-        self._of_tenant[server[0]] += 1
+        self._of_receiver[receiver] += 1
+        self._of_tenant[receiver[0]] += 1
 
-    def leave(self, server: Server, failed: bool | None) -> None:
+    def leave(self, receiver: Receiver, failed: bool | None) -> None:
         """Give a place back. ``failed``: the outcome of the request; None: there was none."""
         self._taken -= 1
-        self._of_server[server] -= 1
-        self._of_tenant[server[0]] -= 1
-        if not self._of_server[server]:
-            del self._of_server[server]
-        if not self._of_tenant[server[0]]:
-            del self._of_tenant[server[0]]
+        self._of_receiver[receiver] -= 1
+        self._of_tenant[receiver[0]] -= 1
+        if not self._of_receiver[receiver]:
+            del self._of_receiver[receiver]
+        if not self._of_tenant[receiver[0]]:
+            del self._of_tenant[receiver[0]]
         if failed:
-            self._failing.add(server)
+            self._failing.add(receiver)
         elif failed is False:
-            self._failing.discard(server)
+            self._failing.discard(receiver)
 
 
 class Deliveries:
@@ -139,8 +139,8 @@ class Deliveries:
             await drop_webhook(self._store, self._shard, name)
             log.info("%d lanes of a webhook that was removed are dropped", dropped)
             return 1
-        server = (webhook.tenant_id, _origin(webhook.url))
-        free = self._places.free(server)
+        receiver = (webhook.tenant_id, _origin(webhook.url) if is_callback(name) else name)
+        free = self._places.free(receiver)
         busy = sum(1 for known, _ in self._under_way if known == name)
         if not free:
             return 0
@@ -149,13 +149,13 @@ class Deliveries:
         begun = 0
         for lane in lanes:
             if (name, lane) not in self._under_way and begun < free:
-                self._places.take(server)
-                task = asyncio.create_task(self._serve(webhook, lane, server))
+                self._places.take(receiver)
+                task = asyncio.create_task(self._serve(webhook, lane, receiver))
                 self._under_way[name, lane] = task
                 begun += 1
         return begun
 
-    async def _serve(self, webhook: Webhook, lane: str, server: Server) -> None:
+    async def _serve(self, webhook: Webhook, lane: str, receiver: Receiver) -> None:
         """Send the events of a lane, one after the other, until one fails or there is none."""
         failed: bool | None = None
         try:
@@ -172,7 +172,7 @@ class Deliveries:
             log.exception("an event could not be sent to webhook %s", webhook.id)
             failed = True
         finally:
-            self._places.leave(server, failed)
+            self._places.leave(receiver, failed)
             del self._under_way[webhook.id, lane]
             self.news.set()
 
@@ -187,7 +187,7 @@ class Deliveries:
         if item is None or webhook is None:
             return None
         waiting, failures = read_waiting(item), int(tried or 0)
-        outcome = Outcome(410, webhook.gone) if webhook.gone is not None else await self._post(webhook, waiting)
+        outcome = Outcome(410, webhook.gone) if webhook.gone is not None else await self._post(webhook, lane, waiting)
         if outcome.delivered:
             await self._done(name, lane, item, "sent")
             metrics.webhook_attempts.labels("delivered").inc()
@@ -206,13 +206,13 @@ class Deliveries:
                 log.error("an event was not delivered to webhook %s, and is set aside: %s", name, outcome.why)
         return outcome
 
-    async def _post(self, webhook: Webhook, waiting: WaitingEvent) -> Outcome:
+    async def _post(self, webhook: Webhook, lane: str, waiting: WaitingEvent) -> Outcome:
         """Send an event, and return what its server says."""
         from pentad.shared.outbound.outside_client import OutsideRequest
 
         event = from_json(waiting.event)
         body = delivery_body(waiting.entry, event)
-        name = delivery_id(webhook.id, waiting.entry, str(event.get("event_id")))
+        name = delivery_id(webhook.id, lane, waiting.entry, str(event.get("event_id")))
         try:
             headers = self._secrets.headers(webhook, name, int(time()), body)
             request = OutsideRequest("POST", webhook.url, headers, content=body, timeout_s=TIMEOUT_S)

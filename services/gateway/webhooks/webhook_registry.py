@@ -1,7 +1,7 @@
 """The webhooks of tenants, and the callbacks of messages: added, listed, removed with what waits for them."""
 
-import hashlib
 from collections.abc import Sequence
+from secrets import token_hex
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -51,21 +51,20 @@ class WebhookRegistry:
     async def register(self, tenant: str, asked: WebhookRequest) -> tuple[dict[str, Any], bool]:
         """Add a webhook, or replace the one with this address and session; return it, and whether it is new."""
         await self._check(asked.url)
-        name = _name(tenant, asked.url, asked.session)
-        secret = self._secrets.sealed(asked.secret, tenant, name)
         now = await self._store.clock()
         for _ in range(_MAX_ATTEMPTS):
             read = await REGISTERED_WEBHOOKS.read(self._store)
-            old = next((each for each in read.entries if each.id == name), None)
+            old = next((each for each in read.entries if _is_same(each, tenant, asked)), None)
             if old is None:
                 _check_room(tenant, read.entries)
+            name = f"wh-{token_hex(12)}" if old is None else old.id
             made = Webhook(
                 id=name,
                 tenant_id=tenant,
                 url=asked.url,
                 events=asked.events,
                 session_id=asked.session,
-                secret=secret,
+                secret=self._secrets.sealed(asked.secret, tenant, name),
                 created_ms=now if old is None else old.created_ms,
             )
             if await REGISTERED_WEBHOOKS.write(self._store, read, name, made):
@@ -167,10 +166,8 @@ async def _nowhere(_host: str, _port: int) -> Sequence[str]:
     return ()
 
 
-def _name(tenant: str, url: str, session: str | None) -> str:
-    """Return the id of a webhook: registered again, it is the same one."""
-    text = "\n".join((tenant, session or "", url))
-    return f"wh-{hashlib.sha256(text.encode(errors='replace')).hexdigest()[:24]}"
+def _is_same(webhook: Webhook, tenant: str, asked: WebhookRequest) -> bool:
+    return (webhook.tenant_id, webhook.url, webhook.session_id) == (tenant, asked.url, asked.session)
 
 
 def _check_room(tenant: str, entries: Sequence[Webhook]) -> None:

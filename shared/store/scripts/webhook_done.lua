@@ -16,7 +16,7 @@ else
   if outcome == 'dead' then
     expect_kind('stream', dead)
     call('XADD', dead, '*', 'data', ARGV[5])
-  else call('HDEL', state, 'error') end
+  end
   pop_delivery(waiting, id, lane)
 end
 settle_webhook(waiting, id)
