@@ -28,6 +28,8 @@ _IDLE_S = 1.0
 """Seconds between two looks whether there is anything to send at all."""
 _TICK_S = 0.1
 """Seconds between two looks for news and for what is due."""
+_BUSY_S = 0.01
+"""Seconds between two looks while there is more, so that a gateway serves its clients meanwhile."""
 _LEASE_PARTS = 4
 """Looks at a lease within its length, so that a late one does not lose it."""
 
@@ -114,7 +116,7 @@ class ShardDispatch:
             self._collector.reset()
         more = await self._collector.collect()
         more = await self._deliveries.begin_due() or more
-        return 0.0 if more else _TICK_S
+        return _BUSY_S if more else _TICK_S
 
     async def _has_work(self) -> bool:
         if self._registered.ids:

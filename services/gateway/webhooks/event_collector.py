@@ -6,7 +6,8 @@ have news; after a start, a new connection or lost rings all sessions of tenants
 """
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,14 @@ _CLOCK_BACK_MS = 60_000
 """Milliseconds before now from which events are taken while the clock of Redis is before a webhook's registration."""
 _FULL_S = 5.0
 """Seconds until a session is looked at again of which a webhook can take no more."""
+_PARTS = 4
+"""Arguments of the script for each event, its webhook aside."""
+_ROUNDS = 16
+"""Readings of one session before others have their turn."""
+_PASSED = 500
+"""Events that are passed before the cursor moves though none of them was wanted."""
+_REMEMBERED = 10_000
+"""Sessions whose readers are remembered, so that their cursors need not be read."""
 _CURSOR_S = 86_400
 """Seconds for which a cursor outlives the events of its session."""
 _LAST = (1 << 64) - 1
@@ -42,13 +51,28 @@ _LAST = (1 << 64) - 1
 
 @dataclass(slots=True)
 class _Reader:
-    """A webhook that reads a session from a position on."""
+    """A webhook that reads a session."""
 
     webhook: Webhook
-    cursor: bytes | None
-    """Cursor as it is kept; None before the first event."""
+    cursor: bytes
+    """Cursor as it is kept; empty before the first event."""
     position: bytes
-    follows: FollowedTurn | None
+    """Position of the last event that it has passed; it lies behind the cursor where none of the events was wanted."""
+    has_read: bool
+    """Whether there was an event at the position."""
+    passed: int = 0
+    """Events between cursor and position."""
+    follows: FollowedTurn | None = None
+
+
+@dataclass(slots=True)
+class _Sweep:
+    """A look at all sessions of a tenant."""
+
+    tenant: str
+    since_ms: int
+    first: int = 0
+    """Place in the index of the first session that was not looked at."""
 
 
 class EventCollector:
@@ -63,29 +87,37 @@ class EventCollector:
         self._heard: bytes | None = None
         self._known: frozenset[str] = frozenset()
         """Webhooks whose sessions were looked at."""
-        self._dirty: dict[str, None] = {}
+        self._news: dict[str, None] = {}
+        """Actors of sessions with news."""
+        self._found: dict[str, None] = {}
+        """Actors of sessions that may have events of before: those with news go first."""
+        self._sweeps = deque[_Sweep]()
         self._full: dict[str, float] = {}
         """Actors of sessions that are looked at again, by the loop's time of that."""
+        self._readers_of: dict[str, dict[str, _Reader]] = {}
+        """Readers of the sessions that were read last, by session and webhook."""
 
     def reset(self) -> None:
         """Begin anew: another may have collected meanwhile, or Redis knows less."""
         self._callbacks.clear()
         self._heard, self._known = None, frozenset()
-        self._dirty.clear()
-        self._full.clear()
+        for known in (self._news, self._found, self._sweeps, self._full, self._readers_of):
+            known.clear()
 
     async def collect(self) -> bool:
-        """Take what there is; returns whether there is more. Raises ``OutageError``."""
+        """Take a part of what there is; returns whether there is more. Raises ``OutageError``."""
         self._mark(await self._callbacks.read_new())
         await self._listen()
-        await self._sweep_new()
+        self._begin_sweeps()
+        if self._sweeps and not self._found:
+            await self._sweep(self._sweeps[0])
         self._mark_full()
-        batch = list(self._dirty)[:_SESSIONS_AT_ONCE]
-        await asyncio.gather(*map(self._collect, batch))
-        return bool(self._dirty)
+        waiting = self._news or self._found
+        await asyncio.gather(*map(self._collect, list(waiting)[:_SESSIONS_AT_ONCE]))
+        return bool(self._news or self._found or self._sweeps)
 
     def _mark(self, actors: Sequence[str]) -> None:
-        self._dirty |= dict.fromkeys(actors)
+        self._news |= dict.fromkeys(actors)
 
     def _mark_full(self) -> None:
         now = asyncio.get_running_loop().time()
@@ -115,123 +147,158 @@ class EventCollector:
 
     def _ring(self, actor: str) -> None:
         if self._callbacks.of(actor):
-            self._dirty[actor] = None
+            self._news[actor] = None
             return
         try:
             tenant, session = actor_parts(actor)
         except ValueError:
             return
         if self._registered.of(tenant, session):
-            self._dirty[actor] = None
+            self._news[actor] = None
 
-    async def _sweep_new(self) -> None:
-        """Look at all sessions of webhooks that are new here."""
+    def _begin_sweeps(self) -> None:
+        """Begin to look at all sessions of webhooks that are new here."""
         if self._heard is None:
             return
         new = [each for each in self._registered.all() if each.id not in self._known]
         self._known = self._registered.ids
         for tenant in dict.fromkeys(each.tenant_id for each in new if each.session_id is None):
-            await self._sweep(tenant, min(each.created_ms for each in new if each.tenant_id == tenant))
+            self._sweeps.append(_Sweep(tenant, min(each.created_ms for each in new if each.tenant_id == tenant)))
         for each in new:
             if each.session_id is not None and shard_of(each.tenant_id, each.session_id, self._shards) == self._shard:
                 self._mark([SessionKeys(self._shard, each.tenant_id, each.session_id).actor])
 
-    async def _sweep(self, tenant: str, since_ms: int) -> None:
-        """Mark the sessions of a tenant that have had events since this time."""
-        since_ms = min(since_ms, await self._store.clock() - _CLOCK_BACK_MS)
-        first = 0
-        while True:
-            last = first + _SESSIONS_PER_PAGE - 1
-            names = await self._store.call("ZREVRANGE", session_index(self._shard, tenant), first, last)
-            keys = [SessionKeys(self._shard, tenant, session) for session in map(_session, names) if session]
-            ends = await asyncio.gather(*(self._store.run("last_id", [each.events], []) for each in keys))
-            self._mark([each.actor for each, (end, _) in zip(keys, ends, strict=True) if order(end)[0] >= since_ms])
-            if len(names) < _SESSIONS_PER_PAGE:
-                return
-            first += _SESSIONS_PER_PAGE
+    async def _sweep(self, sweep: _Sweep) -> None:
+        """Mark some sessions of a tenant that have had events since its webhooks are registered."""
+        since_ms = min(sweep.since_ms, await self._store.now_ms() - _CLOCK_BACK_MS)
+        index, last = session_index(self._shard, sweep.tenant), sweep.first + _SESSIONS_PER_PAGE - 1
+        names = await self._store.call("ZREVRANGE", index, sweep.first, last)
+        keys = [SessionKeys(self._shard, sweep.tenant, session) for session in map(_session, names) if session]
+        ends = await asyncio.gather(*(self._store.run("last_id", [each.events], []) for each in keys))
+        found = [each.actor for each, (end, _) in zip(keys, ends, strict=True) if order(end)[0] >= since_ms]
+        self._found |= dict.fromkeys(found)
+        sweep.first += _SESSIONS_PER_PAGE
+        if len(names) < _SESSIONS_PER_PAGE:
+            self._sweeps.popleft()
 
     async def _collect(self, actor: str) -> None:
-        """Take what one session has. A webhook of which too much waits is left out for a while."""
-        self._dirty.pop(actor, None)
+        """Take what one session has. A webhook for which too much waits is left out for a while."""
+        self._news.pop(actor, None)
+        self._found.pop(actor, None)
         keys, left_out = SessionKeys(self._shard, *actor_parts(actor)), dict[str, bool]()
         try:
-            while readers := await self._readers(keys, left_out):
-                first = min((each.position for each in readers), key=order)
-                group = [each for each in readers if each.position == first]
-                if not await self._read(keys, group, left_out) and len(group) == len(readers):
+            for _ in range(_ROUNDS):
+                readers = [each for each in await self._readers(keys) if each.webhook.id not in left_out]
+                if not readers:
                     break
+                first = min((each.position for each in readers), key=order)
+                await self._read(keys, [each for each in readers if each.position == first], left_out)
+            else:
+                self._found[actor] = None
         except BaseException:
-            self._dirty[actor] = None
+            self._readers_of.pop(actor, None)
+            self._news[actor] = None
             raise
         if any(left_out.values()):
             self._full[actor] = asyncio.get_running_loop().time() + _FULL_S
 
-    async def _readers(self, keys: SessionKeys, left_out: Collection[str]) -> list[_Reader]:
-        """Return the webhooks of a session with how far each has come."""
+    async def _readers(self, keys: SessionKeys) -> list[_Reader]:
+        """Return the webhooks of a session with how far each has come, from memory or as it is kept."""
         registered, turns = self._registered.of(keys.tenant, keys.session), self._callbacks.of(keys.actor)
-        if not registered and not turns:
-            return []
-        flat = await self._store.call("HGETALL", keys.webhook_cursors)
-        cursors = dict(zip(flat[::2], flat[1::2], strict=True))
-        now = await self._store.now_ms()
-        readers = []
-        for webhook, turn in [*((each, None) for each in registered), *((each.webhook, each) for each in turns)]:
-            cursor = cursors.get(webhook.id.encode())
-            seen = (cursor or START) if turn is None else turn.seen
-            readers.append(_Reader(webhook, cursor, max(seen, _beginning(webhook, now), key=order), turn))
-        return [each for each in readers if each.webhook.id not in left_out]
+        follows = {turn.webhook.id: turn for turn in turns}
+        webhooks = {each.id: each for each in (*registered, *(turn.webhook for turn in turns))}
+        known = self._readers_of.pop(keys.actor, {})
+        if not webhooks.keys() <= known.keys():
+            flat = await self._store.call("HGETALL", keys.webhook_cursors)
+            cursors = dict(zip(flat[::2], flat[1::2], strict=True))
+            now = await self._store.now_ms()
+            for name in webhooks.keys() - known.keys():
+                cursor = cursors.get(name.encode(), b"")
+                position = cursor if cursor and name not in follows else _beginning(webhooks[name], now)
+                known[name] = _Reader(webhooks[name], cursor, position, bool(cursor), follows=follows.get(name))
+        readers = {name: known[name] for name in webhooks}
+        for name, reader in readers.items():
+            reader.webhook = webhooks[name]
+        if readers:
+            self._readers_of[keys.actor] = readers
+        if len(self._readers_of) > _REMEMBERED:
+            del self._readers_of[next(iter(self._readers_of))]
+        return list(readers.values())
 
-    async def _read(self, keys: SessionKeys, readers: Sequence[_Reader], left_out: dict[str, bool]) -> bool:
-        """Take the next events for readers at one position; returns whether there may be more for them.
+    async def _read(self, keys: SessionKeys, readers: Sequence[_Reader], left_out: dict[str, bool]) -> None:
+        """Take the next events for readers at one position.
 
         ``left_out``: webhooks that are not looked at again now, and whether that is because too much waits for them.
         """
         position = readers[0].position
         found = await self._store.call("XRANGE", keys.events, position.decode(), "+", "COUNT", _READ + 1)
         anchored = bool(found) and found[0][0] == position
-        entries = _bounded(found[1:] if anchored else found, len(readers))
-        if not entries:
+        new = found[1:] if anchored else found
+        entries = _bounded(new, len(readers))
+        if len(entries) == len(new) < _READ:
             left_out.update((each.webhook.id, False) for each in readers)
-            return False
-        gap = None if anchored else _gap(keys, entries[0][0], rfc3339(await self._store.now_ms()))
-        outcomes = await self._put(keys, readers, entries, gap)
-        for reader, outcome in zip(readers, outcomes, strict=True):
-            if outcome < 0:
-                left_out[reader.webhook.id] = True
-            if reader.follows is not None:
-                await self._settle(keys, reader.follows, outcome, entries[-1][0])
-        return len(found) - anchored > len(entries) or len(found) > _READ or 0 in outcomes
+        if entries:
+            gap = None if anchored else _gap(keys, entries[0][0], rfc3339(await self._store.now_ms()))
+            await self._put(keys, readers, entries, gap, left_out)
 
     async def _put(
-        self, keys: SessionKeys, readers: Sequence[_Reader], entries: Sequence[Any], gap: bytes | None
-    ) -> Sequence[int]:
+        self,
+        keys: SessionKeys,
+        readers: Sequence[_Reader],
+        entries: Sequence[Any],
+        gap: bytes | None,
+        left_out: dict[str, bool],
+    ) -> None:
+        """Put events on their way, and note how far each webhook has come."""
         end = entries[-1][0]
-        args: list[Argument] = [self._ttl_s, keys.tenant, MAX_WAITING, MAX_WAITING_BYTES, len(readers)]
-        for each in readers:
-            cursor = max(each.cursor or START, end, key=order)
-            args += (each.webhook.id, each.cursor or b"", cursor)
-        parsed = [(entry, data, event) for entry, data, event in map(_event, entries) if event is not None]
-        for number, each in enumerate(readers, start=1):
-            had = each.cursor or START
-            if gap is not None and each.cursor is not None and order(had) == order(each.position):
-                args += (number, f"{keys.actor}/", "", entries[0][0], gap)
-            for entry, data, event in parsed:
-                wanted = each.follows is None or each.follows.turn.takes(event)
-                if wanted and order(entry) > order(had) and each.webhook.wants(event["type"]):
-                    task = _task(event)
-                    args += (number, f"{keys.actor}/{task}", task, entry, data)
-        names = [waiting_webhooks(self._shard), keys.webhook_cursors, keys.erased]
-        outcomes: Sequence[int] = await self._store.run("webhook_collect", names, args)
-        return outcomes
+        for reader in readers:
+            reader.passed += len(entries)
+        taken = [(reader, self._wanted(keys, reader, entries, gap)) for reader in readers]
+        moved = [each for each in taken if each[1] or each[0].passed >= _PASSED]
+        outcomes = await self._run(keys, moved, end) if moved else []
+        refused = set[str]()
+        for (reader, _), outcome in zip(moved, outcomes, strict=True):
+            reader.cursor, reader.passed = max(reader.cursor or START, end, key=order), 0
+            if outcome <= 0:
+                refused.add(reader.webhook.id)
+                self._forget(keys, reader)
+            if outcome < 0:
+                left_out[reader.webhook.id] = True
+        for reader in readers:
+            if reader.webhook.id not in refused:
+                reader.position, reader.has_read = end, True
+                if reader.follows is not None and reader.follows.turn.over:
+                    await self._callbacks.end(keys.actor, reader.webhook.id)
 
-    async def _settle(self, keys: SessionKeys, follows: FollowedTurn, outcome: int, end: bytes) -> None:
-        """Note how far a callback's turn was read, or read it anew where this was in vain."""
-        if outcome <= 0:
-            follows.restart()
-            return
-        follows.seen = end
-        if follows.turn.over:
-            await self._callbacks.end(keys.actor, follows.webhook.id)
+    async def _run(self, keys: SessionKeys, moved: Sequence[tuple[_Reader, list[Argument]]], end: bytes) -> Any:
+        """Move the cursors of webhooks together with what they get; returns the outcome for each."""
+        head: list[Argument] = [self._ttl_s, keys.tenant, MAX_WAITING, MAX_WAITING_BYTES, len(moved)]
+        items: list[Argument] = []
+        for number, (reader, wanted) in enumerate(moved, start=1):
+            head += (reader.webhook.id, reader.cursor, max(reader.cursor or START, end, key=order))
+            for first in range(0, len(wanted), _PARTS):
+                items += (number, *wanted[first : first + _PARTS])
+        names = [waiting_webhooks(self._shard), keys.webhook_cursors, keys.erased]
+        return await self._store.run("webhook_collect", names, [*head, *items])
+
+    def _forget(self, keys: SessionKeys, reader: _Reader) -> None:
+        """Have a webhook read anew as it is kept: another was quicker, or it can take no more."""
+        self._readers_of.get(keys.actor, {}).pop(reader.webhook.id, None)
+        if reader.follows is not None:
+            reader.follows.restart()
+
+    def _wanted(self, keys: SessionKeys, reader: _Reader, entries: Sequence[Any], gap: bytes | None) -> list[Argument]:
+        """Return what a webhook gets: the lane, the task, the cursor and the JSON of each event."""
+        found: list[Argument] = []
+        if gap is not None and reader.has_read:
+            found += (f"{keys.actor}/", "", entries[0][0], gap)
+        for entry, data, event in map(_event, entries):
+            if event is None or (reader.follows is not None and not reader.follows.turn.takes(event)):
+                continue
+            if order(entry) > order(reader.cursor or START) and reader.webhook.wants(event["type"]):
+                task = _task(event)
+                found += (f"{keys.actor}/{task}", task, entry, data)
+        return found
 
 
 def _beginning(webhook: Webhook, now_ms: int) -> bytes:

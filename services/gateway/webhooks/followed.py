@@ -7,7 +7,6 @@ from typing import Any
 from pentad.contracts.webhooks import Webhook
 from pentad.services.gateway.domain.webhooks import CallbackTurn
 from pentad.services.gateway.webhooks.webhook_registry import parsed
-from pentad.shared.events.feed import START
 from pentad.shared.keys import SessionKeys, callback, callbacks
 from pentad.shared.registries.registrations import REGISTERED_WEBHOOKS
 from pentad.shared.store.store import Store
@@ -47,7 +46,7 @@ class RegisteredWebhooks:
 
 
 class FollowedTurn:
-    """A callback whose turn goes on, with the part of its session that was looked at."""
+    """A callback with its turn, which goes on."""
 
     def __init__(self, webhook: Webhook) -> None:
         self.webhook = webhook
@@ -56,8 +55,6 @@ class FollowedTurn:
     def restart(self) -> None:
         """Begin the turn anew, because what is known of it may be wrong."""
         self.turn = CallbackTurn(self.webhook.message_id or "")
-        self.seen = START
-        """Last event of the session that the turn knows."""
 
 
 class FollowedCallbacks:
