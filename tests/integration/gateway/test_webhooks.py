@@ -9,14 +9,18 @@ from typing import Any
 import httpx2
 import pytest
 
+import pentad
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.streams import DEAD
+from pentad.contracts.webhooks import signing_key
+from pentad.services.gateway.app import GatewayService
 from pentad.services.gateway.domain.webhooks import GIVE_UP_MS
 from pentad.services.gateway.webhooks.webhook_registry import MAX_WEBHOOKS
 from pentad.shared.keys import WEBHOOKS_REGISTRY, callbacks, waiting_webhooks, webhook_due, webhook_lane
 from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import NO_TLS, running
 from tests.integration.gateway.speaker import Speaker
+from tests.integration.gateway.test_graph_clients import command
 from tests.integration.gateway.test_instructions import problem
 from tests.support.outside.web_server import redirect, reply
 from tests.support.outside.webhook_receiver import (
@@ -510,3 +514,29 @@ async def test_while_there_are_no_webhooks_a_message_costs_no_call_more(redis_ur
 async def _calls(store: Store) -> dict[str, int]:
     found = await store.redis.info("commandstats")
     return {name.removeprefix("cmdstat_"): each["calls"] for name, each in found.items()}
+
+
+async def test_commands_and_python_list_add_and_remove(
+    gateway: GatewayService, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (await command(gateway, capsys, "webhooks"))[1].startswith("no webhooks")
+    code, out, _ = await command(gateway, capsys, "webhooks", "add", "https://example.com/a", "--event", "task_end")
+    name, secret = out.split()[0], out.split()[-1]
+    assert (code, len(signing_key(secret))) == (0, 32)
+    _, out, _ = await command(gateway, capsys, "webhooks")
+    assert [name, "https://example.com/a", "task_end", "all", "0", "good"] == out.splitlines()[1].split()
+    async with pentad.connect(gateway.address) as agent:
+        made = await agent.management.register_webhook("https://example.com/b", ["*"], SECRET, session_id="s1")
+        assert [each["url"][-1] for each in await agent.inspection.webhooks()] == ["a", "b"]
+        with pytest.raises(pentad.Refused, match="loopback"):
+            await agent.management.register_webhook("http://127.0.0.1/", ["*"], SECRET)
+        await agent.management.delete_webhook(made["id"])
+        with pytest.raises(pentad.NotFound):
+            await agent.management.delete_webhook(made["id"])
+    assert secret not in (await command(gateway, capsys, "webhooks", "--json"))[1]
+    assert (await command(gateway, capsys, "webhooks", "remove", name))[:2] == (
+        0,
+        f"{name} is removed: nothing more is sent there\n",
+    )
+    code, _, err = await command(gateway, capsys, "webhooks", "remove", name)
+    assert (code, "`pentad webhooks` lists them" in err) == (1, True)
