@@ -101,7 +101,7 @@ def delivery_body(entry: str, event: Mapping[str, Any]) -> bytes:
 
 
 @immutable
-class Retry:
+class NextAttempt:
     """A decision to try again after so many milliseconds."""
 
     after_ms: int
@@ -126,7 +126,7 @@ class Outcome:
         return self.status == _GONE
 
 
-def next_attempt(outcome: Outcome, failures: int, age_ms: int, chance: float) -> Retry | None:
+def next_attempt(outcome: Outcome, failures: int, age_ms: int, chance: float) -> NextAttempt | None:
     """Return when an event is tried again that has failed; None: not any more. ``failures``: those before this one.
 
     ``chance``: a random number from 0 to 1.
@@ -138,7 +138,7 @@ def next_attempt(outcome: Outcome, failures: int, age_ms: int, chance: float) ->
     asked = outcome.retry_after.strip()
     if asked.isascii() and asked.isdigit() and len(asked) < 10:
         pause_s = max(pause_s, float(asked))
-    return Retry(min(round(min(pause_s, MAX_PAUSE_S) * 1000), max(1000, GIVE_UP_MS - age_ms)))
+    return NextAttempt(min(round(min(pause_s, MAX_PAUSE_S) * 1000), max(1000, GIVE_UP_MS - age_ms)))
 
 
 def shown_webhook(webhook: Webhook, created_at: str, waiting: int, error: str | None) -> dict[str, Any]:

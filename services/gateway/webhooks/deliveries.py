@@ -48,9 +48,9 @@ _say = ThrottledLog(log)
 
 TIMEOUT_S = 15.0
 """Seconds in which a server must answer."""
-AT_ONCE, PER_TENANT, PER_RECEIVER = 256, 64, 8
+MAX_REQUESTS, MAX_PER_TENANT, MAX_PER_RECEIVER = 256, 64, 8
 """Requests that are under way at once: in all, of one tenant, and to one receiver."""
-_ROW = 32
+_EVENTS_IN_A_ROW = 32
 """Events of one lane that are sent one after the other before others have their turn."""
 _WEBHOOKS_PER_LOOK = 200
 _LATER_MS = 500
@@ -74,18 +74,22 @@ class Places:
 
     def free(self, receiver: Receiver) -> int:
         """Return how many requests may begin."""
-        most = 1 if receiver in self._failing else PER_RECEIVER
-        left = (most - self._of_receiver[receiver], PER_TENANT - self._of_tenant[receiver[0]], AT_ONCE - self._taken)
+        most = 1 if receiver in self._failing else MAX_PER_RECEIVER
+        left = (
+            most - self._of_receiver[receiver],
+            MAX_PER_TENANT - self._of_tenant[receiver[0]],
+            MAX_REQUESTS - self._taken,
+        )
         return max(0, min(left))
 
-    def take(self, receiver: Receiver) -> None:
-        """Take a place."""
+    def occupy(self, receiver: Receiver) -> None:
+        """Count a request that begins."""
         self._taken += 1
         self._of_receiver[receiver] += 1
         self._of_tenant[receiver[0]] += 1
 
     def leave(self, receiver: Receiver, failed: bool | None) -> None:
-        """Give a place back. ``failed``: the outcome of the request; None: there was none."""
+        """Count a request that has ended. ``failed``: the outcome of the request; None: there was none."""
         self._taken -= 1
         self._of_receiver[receiver] -= 1
         self._of_tenant[receiver[0]] -= 1
@@ -149,7 +153,7 @@ class Deliveries:
         begun = 0
         for lane in lanes:
             if (name, lane) not in self._under_way and begun < free:
-                self._places.take(receiver)
+                self._places.occupy(receiver)
                 task = asyncio.create_task(self._serve(webhook, lane, receiver))
                 self._under_way[name, lane] = task
                 begun += 1
@@ -159,7 +163,7 @@ class Deliveries:
         """Send the events of a lane, one after the other, until one fails or there is none."""
         failed: bool | None = None
         try:
-            for _ in range(_ROW):
+            for _ in range(_EVENTS_IN_A_ROW):
                 outcome = await self._send_first(webhook.id, lane)
                 if outcome is None:
                     break

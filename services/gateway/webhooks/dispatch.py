@@ -10,7 +10,7 @@ from collections.abc import Coroutine, Iterable
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
-from pentad.services.gateway.webhooks.deliveries import AT_ONCE, Deliveries, Places
+from pentad.services.gateway.webhooks.deliveries import MAX_REQUESTS, Deliveries, Places
 from pentad.services.gateway.webhooks.event_collector import EventCollector
 from pentad.services.gateway.webhooks.followed import RegisteredWebhooks
 from pentad.services.gateway.webhooks.webhook_secrets import WebhookSecrets
@@ -59,7 +59,7 @@ class WebhookDispatch:
         from pentad.shared.outbound.outside_client import OutsideClient
 
         if self._client is None:
-            self._client = OutsideClient(self._settings.pentad_web_allow, at_once=AT_ONCE)
+            self._client = OutsideClient(self._settings.pentad_web_allow, at_once=MAX_REQUESTS)
         return self._client
 
     async def stop(self) -> None:

@@ -25,7 +25,7 @@ from pentad.shared.store.store import Argument, Store
 MAX_WAITING = 10_000
 """Events that may wait for one webhook in one shard; further ones stay in their sessions as long as these keep them."""
 MAX_WAITING_BYTES = 64 << 20
-_READ = 32
+_EVENTS_PER_READ = 32
 """Events of a session that are read at once: one has up to a MiB."""
 _COPIED_BYTES = 4 << 20
 """Bytes that one script puts on their way at most, but one event at least."""
@@ -36,13 +36,13 @@ _CLOCK_BACK_MS = 60_000
 """Milliseconds before now from which events are taken while the clock of Redis is before a webhook's registration."""
 _FULL_S = 5.0
 """Seconds until a session is looked at again of which a webhook can take no more."""
-_PARTS = 4
+_ARGUMENTS_PER_EVENT = 4
 """Arguments of the script for each event, its webhook aside."""
-_ROUNDS = 16
+_READS_PER_TURN = 16
 """Readings of one session before others have their turn."""
-_PASSED = 500
+_MAX_PASSED = 500
 """Events that are passed before the cursor moves though none of them was wanted."""
-_REMEMBERED = 10_000
+_MAX_REMEMBERED = 10_000
 """Sessions whose readers are remembered, so that their cursors need not be read."""
 _CURSOR_S = 86_400
 """Seconds for which a cursor outlives the events of its session."""
@@ -187,7 +187,7 @@ class EventCollector:
         self._found.pop(actor, None)
         keys, left_out = SessionKeys(self._shard, *actor_parts(actor)), dict[str, bool]()
         try:
-            for _ in range(_ROUNDS):
+            for _ in range(_READS_PER_TURN):
                 readers = [each for each in await self._readers(keys) if each.webhook.id not in left_out]
                 if not readers:
                     break
@@ -221,7 +221,7 @@ class EventCollector:
             reader.webhook = webhooks[name]
         if readers:
             self._readers_of[keys.actor] = readers
-        if len(self._readers_of) > _REMEMBERED:
+        if len(self._readers_of) > _MAX_REMEMBERED:
             del self._readers_of[next(iter(self._readers_of))]
         return list(readers.values())
 
@@ -231,11 +231,11 @@ class EventCollector:
         ``left_out``: webhooks that are not looked at again now, and whether that is because too much waits for them.
         """
         position = readers[0].position
-        found = await self._store.call("XRANGE", keys.events, position.decode(), "+", "COUNT", _READ + 1)
+        found = await self._store.call("XRANGE", keys.events, position.decode(), "+", "COUNT", _EVENTS_PER_READ + 1)
         anchored = bool(found) and found[0][0] == position
         new = found[1:] if anchored else found
         entries = _bounded(new, len(readers))
-        if len(entries) == len(new) < _READ:
+        if len(entries) == len(new) < _EVENTS_PER_READ:
             left_out.update((each.webhook.id, False) for each in readers)
         if entries:
             gap = None if anchored else _gap(keys, entries[0][0], rfc3339(await self._store.now_ms()))
@@ -254,7 +254,7 @@ class EventCollector:
         for reader in readers:
             reader.passed += len(entries)
         taken = [(reader, self._wanted(keys, reader, entries, gap)) for reader in readers]
-        moved = [each for each in taken if each[1] or each[0].passed >= _PASSED]
+        moved = [each for each in taken if each[1] or each[0].passed >= _MAX_PASSED]
         outcomes = await self._run(keys, moved, end) if moved else []
         refused = set[str]()
         for (reader, _), outcome in zip(moved, outcomes, strict=True):
@@ -276,8 +276,8 @@ class EventCollector:
         items: list[Argument] = []
         for number, (reader, wanted) in enumerate(moved, start=1):
             head += (reader.webhook.id, reader.cursor, max(reader.cursor or START, end, key=order))
-            for first in range(0, len(wanted), _PARTS):
-                items += (number, *wanted[first : first + _PARTS])
+            for first in range(0, len(wanted), _ARGUMENTS_PER_EVENT):
+                items += (number, *wanted[first : first + _ARGUMENTS_PER_EVENT])
         names = [waiting_webhooks(self._shard), keys.webhook_cursors, keys.erased]
         return await self._store.run("webhook_collect", names, [*head, *items])
 
@@ -317,11 +317,11 @@ def _session(name: bytes) -> str | None:
 def _bounded(entries: Sequence[Any], readers: int) -> Sequence[Any]:
     """Return the first entries: as many as may be copied at once, one at least."""
     size = 0
-    for number, (_, fields) in enumerate(entries[:_READ]):
+    for number, (_, fields) in enumerate(entries[:_EVENTS_PER_READ]):
         size += readers * sum(map(len, fields))
         if size > _COPIED_BYTES and number:
             return entries[:number]
-    return entries[:_READ]
+    return entries[:_EVENTS_PER_READ]
 
 
 def _event(entry: Any) -> tuple[bytes, bytes, Mapping[str, Any] | None]:

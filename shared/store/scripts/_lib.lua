@@ -234,7 +234,7 @@ end
 -- Events on their way to webhooks. A webhook has lanes, each a list of events that are sent in order; a lane is due at the
 -- score that it has in `webhook-due`, the webhook at that of its first lane. The hash of the webhook counts what waits.
 local function webhook_keys(waiting, id)
-  local tag = string.match(waiting, '^pentad:{%d+}:')
+  local tag = string.match(waiting, '^(.*}:)')
   return tag .. 'webhook:' .. id, tag .. 'webhook-due:' .. id, tag .. 'webhook-lane:' .. id .. ':'
 end
 local function settle_webhook(waiting, id)

@@ -19,7 +19,7 @@ for w = 1, tonumber(n) do
   else outcomes[w] = 1 end
 end
 local erased = tonumber(call('HGET', mark, 'at') or 0)
-local tag = string.match(waiting, '^pentad:{%d+}:')
+local tag = string.match(waiting, '^(.*}:)')
 for w = 1, tonumber(n) do
   if outcomes[w] == 1 then
     call('HSET', cursors, ARGV[3 + 3 * w], ARGV[5 + 3 * w])
