@@ -53,7 +53,7 @@ MAX_REQUESTS, MAX_PER_TENANT, MAX_PER_RECEIVER = 256, 64, 8
 _EVENTS_IN_A_ROW = 32
 """Events of one lane that are sent one after the other before others have their turn."""
 _WEBHOOKS_PER_LOOK = 200
-_LATER_MS = 500
+_POSTPONEMENT_MS = 500
 """Milliseconds for which a webhook is passed over whose server has no place free."""
 _MAX_WHY = 300
 """Characters of a failure's reason that are kept."""
@@ -130,7 +130,7 @@ class Deliveries:
             started = await self._begin(name, now)
             begun += started
             if not started:
-                later += (now + _LATER_MS, name)
+                later += (now + _POSTPONEMENT_MS, name)
         if later:
             await self._store.call("ZADD", waiting_webhooks(self._shard), "XX", "GT", *later)
         return len(found) == _WEBHOOKS_PER_LOOK
