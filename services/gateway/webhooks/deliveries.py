@@ -31,7 +31,7 @@ from pentad.services.gateway.webhooks.webhook_registry import drop_webhook, is_c
 from pentad.services.gateway.webhooks.webhook_secrets import SecretClosedError, WebhookSecrets
 from pentad.shared import metrics
 from pentad.shared.clipping import plain
-from pentad.shared.errors import OutageError
+from pentad.shared.errors import DamagedError, OutageError
 from pentad.shared.event_loop import cancel_all
 from pentad.shared.keys import CALLBACK_TTL_S, callback, waiting_webhooks, webhook_due, webhook_lane, webhook_state
 from pentad.shared.outbound.address_guard import OutboundError
@@ -57,12 +57,14 @@ _POSTPONEMENT_MS = 500
 """Milliseconds for which a webhook is passed over whose server has no place free."""
 _MAX_WHY = 300
 """Characters of a failure's reason that are kept."""
+_MAX_FAILING = 10_000
+"""Receivers that are remembered because their last answer was a failure."""
 Receiver = tuple[str, str]
 """A tenant, and one of its webhooks or the server of its callbacks: these are too many to count each apart."""
 
 
 class Places:
-    """Who has requests under way: a receiver that hangs takes no place from another's, nor a tenant from another.
+    """Counts requests under way, so that a receiver that hangs takes no place from another, nor a tenant from another.
 
     A receiver whose last answer was a failure has one place, so that few requests wait for what may never answer.
     """
@@ -98,6 +100,8 @@ class Places:
         if not self._of_tenant[receiver[0]]:
             del self._of_tenant[receiver[0]]
         if failed:
+            if len(self._failing) >= _MAX_FAILING:
+                self._failing.clear()
             self._failing.add(receiver)
         elif failed is False:
             self._failing.discard(receiver)
@@ -137,7 +141,11 @@ class Deliveries:
 
     async def _begin(self, name: str, now: int) -> int:
         """Begin to send the first events of a webhook's lanes, as many as have a place; returns how many."""
-        webhook = await read_kept(self._store, self._shard, name)
+        try:
+            webhook = await read_kept(self._store, self._shard, name)
+        except DamagedError as error:
+            _say.error(name, "what waits for a webhook is left as it is: %s", error)
+            return 0
         if webhook is None:
             dropped = await self._store.call("ZCARD", webhook_due(self._shard, name))
             await drop_webhook(self._store, self._shard, name)
@@ -259,7 +267,7 @@ class Deliveries:
 
     async def stop(self) -> None:
         """End the requests under way: who comes next makes them again."""
-        await cancel_all(self._under_way.values())
+        await cancel_all(list(self._under_way.values()))
 
 
 def _origin(url: str) -> str:

@@ -31,6 +31,8 @@ _COPIED_BYTES = 4 << 20
 """Bytes that one script puts on their way at most, but one event at least."""
 _RINGS = 500
 _SESSIONS_AT_ONCE = 16
+_FOUND_AT_ONCE = 4
+"""Sessions without news that are read beside those with news."""
 _SESSIONS_PER_PAGE = 500
 _CLOCK_BACK_MS = 60_000
 """Milliseconds before now from which events are taken while the clock of Redis is before a webhook's registration."""
@@ -112,8 +114,8 @@ class EventCollector:
         if self._sweeps and not self._found:
             await self._sweep(self._sweeps[0])
         self._mark_full()
-        waiting = self._news or self._found
-        await asyncio.gather(*map(self._collect, list(waiting)[:_SESSIONS_AT_ONCE]))
+        batch = [*list(self._news)[:_SESSIONS_AT_ONCE], *list(self._found)[:_FOUND_AT_ONCE]]
+        await asyncio.gather(*map(self._collect, dict.fromkeys(batch)))
         return bool(self._news or self._found or self._sweeps)
 
     def _mark(self, actors: Sequence[str]) -> None:
@@ -162,7 +164,9 @@ class EventCollector:
             return
         new = [each for each in self._registered.all() if each.id not in self._known]
         self._known = self._registered.ids
-        for tenant in dict.fromkeys(each.tenant_id for each in new if each.session_id is None):
+        tenants = dict.fromkeys(each.tenant_id for each in new if each.session_id is None)
+        self._sweeps = deque(each for each in self._sweeps if each.tenant not in tenants)
+        for tenant in tenants:
             self._sweeps.append(_Sweep(tenant, min(each.created_ms for each in new if each.tenant_id == tenant)))
         for each in new:
             if each.session_id is not None and shard_of(each.tenant_id, each.session_id, self._shards) == self._shard:

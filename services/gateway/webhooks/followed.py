@@ -1,16 +1,21 @@
 """The webhooks that are followed: those of the registry, in each process, and the callbacks of one shard's turns."""
 
+import asyncio
+import logging
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pentad.contracts.webhooks import Webhook
 from pentad.services.gateway.domain.webhooks import CallbackTurn
-from pentad.services.gateway.webhooks.webhook_registry import parsed
-from pentad.shared.keys import SessionKeys, callback, callbacks
+from pentad.services.gateway.webhooks.webhook_registry import read_kept
+from pentad.shared.errors import DamagedError
+from pentad.shared.keys import SessionKeys, callbacks
 from pentad.shared.registries.registrations import REGISTERED_WEBHOOKS
 from pentad.shared.store.store import Store
+from pentad.shared.telemetry import ThrottledLog
 
+_say = ThrottledLog(logging.getLogger(__name__))
 _PER_READ = 200
 """Callbacks that are read at once."""
 
@@ -94,15 +99,20 @@ class FollowedCallbacks:
             flat: list[Any] = await self._store.call(*command)
             if not flat:
                 return actors
-            names = [name.decode() for name in flat[::2]]
-            kept = await self._store.calls([("GET", callback(self._shard, name)) for name in names])
-            for name, raw in zip(names, kept, strict=True):
-                webhook = parsed(raw)
-                if webhook is None or webhook.session_id is None:  # it has expired
-                    await self._store.call("ZREM", callbacks(self._shard), name)
-                else:
-                    actors.append(self._add(webhook, webhook.session_id))
+            found = await asyncio.gather(*(self._read(name.decode()) for name in flat[::2]))
+            actors += [self._add(each, each.session_id) for each in found if each is not None and each.session_id]
             self._newest = f"({flat[-1].decode()}"
+
+    async def _read(self, name: str) -> Webhook | None:
+        """Return a callback; None for one that has expired, or that cannot be read here."""
+        try:
+            webhook = await read_kept(self._store, self._shard, name)
+        except DamagedError as error:
+            _say.error(name, "a callback is left as it is: %s", error)
+            return None
+        if webhook is None:
+            await self._store.call("ZREM", callbacks(self._shard), name)
+        return webhook
 
     def _add(self, webhook: Webhook, session: str) -> str:
         actor = SessionKeys(self._shard, webhook.tenant_id, session).actor

@@ -12,6 +12,7 @@ from pentad.contracts.webhooks import CALLBACK_EVENTS, CallbackRequest, Webhook,
 from pentad.services.gateway.domain.webhooks import shown_webhook
 from pentad.services.gateway.edge.problems import ProblemError, busy, invalid, missing
 from pentad.services.gateway.webhooks.webhook_secrets import WebhookSecrets
+from pentad.shared.errors import DamagedError
 from pentad.shared.keys import (
     CALLBACK_TTL_S,
     WEBHOOKS_REGISTRY,
@@ -137,17 +138,13 @@ class WebhookRegistry:
 
 
 async def read_kept(store: Store, shard: int, name: str) -> Webhook | None:
-    """Return a webhook or a callback as it is kept now; None for one that is gone, or that cannot be read."""
+    """Return a webhook or a callback as it is kept now; None for one that is gone. Raises ``DamagedError``."""
     command = ("GET", callback(shard, name)) if is_callback(name) else ("HGET", WEBHOOKS_REGISTRY, name)
-    return parsed(await store.call(*command))
-
-
-def parsed(raw: bytes | None) -> Webhook | None:
-    """Return the webhook in a value as it is kept; None for none."""
+    raw = await store.call(*command)
     try:
         return None if raw is None else Webhook.model_validate_json(raw)
     except ValidationError:
-        return None
+        raise DamagedError(f"webhook {name[:128]} is damaged, or of a newer version") from None
 
 
 def is_callback(name: str) -> bool:

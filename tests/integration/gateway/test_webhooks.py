@@ -11,15 +11,28 @@ import pytest
 
 import pentad
 from pentad.contracts.dead_letters import DeadLetter
+from pentad.contracts.events import MessageEvent
+from pentad.contracts.ids import shard_of
 from pentad.contracts.streams import DEAD
 from pentad.contracts.webhooks import signing_key
 from pentad.services.gateway.app import GatewayService
 from pentad.services.gateway.domain.webhooks import GIVE_UP_MS
+from pentad.services.gateway.webhooks import event_collector
 from pentad.services.gateway.webhooks.webhook_registry import MAX_WEBHOOKS
-from pentad.shared.keys import WEBHOOKS_REGISTRY, callbacks, waiting_webhooks, webhook_due, webhook_lane
+from pentad.shared.keys import (
+    WEBHOOKS_REGISTRY,
+    SessionKeys,
+    bell,
+    callbacks,
+    session_index,
+    waiting_webhooks,
+    webhook_due,
+    webhook_lane,
+    webhook_state,
+)
 from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import NO_TLS, running
-from tests.integration.gateway.speaker import Speaker
+from tests.integration.gateway.speaker import AT, Speaker
 from tests.integration.gateway.test_graph_clients import command
 from tests.integration.gateway.test_instructions import problem
 from tests.support.outside.web_server import redirect, reply
@@ -540,3 +553,85 @@ async def test_commands_and_python_list_add_and_remove(
     )
     code, _, err = await command(gateway, capsys, "webhooks", "remove", name)
     assert (code, "`pentad webhooks` lists them" in err) == (1, True)
+
+
+async def test_what_a_webhook_cannot_take_stays_in_its_session(
+    http: httpx2.AsyncClient, receiver: Receiver, speaker: Speaker, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_collector, "MAX_WAITING", 5)
+    monkeypatch.setattr(event_collector, "_FULL_S", 0.1)
+    receiver.hold("hook")
+    made = await register(http, receiver.url())
+    await speaker.session()
+    for step in range(100):
+        await speaker.say("message", step=step, attempt=1, content="x")
+    await wait_until("the webhook to be full", lambda: _waits(store, made["id"], 5))
+    assert await _waiting(store, made["id"]) < 100
+    receiver.hanging.set()
+    await wait_until("all", lambda: len(receiver.events()) == 100)
+    assert [each["step"] for each in receiver.events()] == list(range(100))
+
+
+async def _waiting(store: Store, webhook: str) -> int:
+    return int(await store.call("HGET", webhook_state(0, webhook), "count") or 0)
+
+
+async def _waits(store: Store, webhook: str, number: int) -> bool:
+    return await _waiting(store, webhook) >= number
+
+
+async def test_rings_that_were_cut_off_unheard_are_made_up_for(
+    http: httpx2.AsyncClient, receiver: Receiver, store: Store
+) -> None:
+    await register(http, receiver.url())
+    speakers = [Speaker(store, f"s{number}") for number in range(20)]
+    for speaker in speakers:
+        await speaker.session()
+    await speakers[0].turn("m")
+    await wait_until("the turn", lambda: len(receiver.events()) == 4)
+    for number, speaker in enumerate(speakers):
+        await speaker.say("message", step=9, attempt=1, content="x", ring=number == 0)
+    await store.call("XADD", bell(0), "MAXLEN", 1, "*", "s", "default/s0")
+    await wait_until("all", lambda: len(receiver.events()) == 24)
+
+
+async def test_a_webhook_of_a_newer_version_keeps_what_waits_for_it(
+    http: httpx2.AsyncClient, receiver: Receiver, speaker: Speaker, store: Store
+) -> None:
+    receiver.answer("hook", BROKEN)
+    made = await register(http, receiver.url())
+    await speaker.session()
+    await speaker.turn("m1")
+    await wait_until("a failure", receiver.requests)
+    kept = await store.call("HGET", WEBHOOKS_REGISTRY, made["id"])
+    await store.call("HSET", WEBHOOKS_REGISTRY, made["id"], '{"form": 2}')
+    await store.call("ZADD", webhook_due(0, made["id"]), 0, "default/s1/task-0-abc")
+    await store.call("ZADD", waiting_webhooks(0), 0, made["id"])
+    await wait_until("it to be passed over", lambda: _is_later(store, made["id"]))
+    assert await _waiting(store, made["id"]) == 4
+    receiver.answer("hook", OK)
+    await store.call("HSET", WEBHOOKS_REGISTRY, made["id"], kept)
+    await wait_until("all", lambda: len(receiver.events()) == 4)
+
+
+async def _is_later(store: Store, webhook: str) -> bool:
+    return int(await store.call("ZSCORE", waiting_webhooks(0), webhook)) > 0
+
+
+async def test_each_shard_is_served(redis_url: str, receiver: Receiver, store: Store) -> None:
+    async with asking(redis_url, pentad_web_allow=receiver.place, pentad_shards=3) as http:
+        await register(http, receiver.url(), ["message"])
+        sessions = [f"s{number}" for number in range(12)]
+        for session in sessions:
+            keys = SessionKeys(shard_of("default", session, 3), "default", session)
+            await store.call("XADD", keys.events, "*", "data", about_message(session))
+            await store.call("ZADD", session_index(keys.shard, "default"), 1, keys.name)
+            await store.call("XADD", bell(keys.shard), "*", "s", keys.actor)
+        await wait_until("all", lambda: len(receiver.events()) == len(sessions))
+        assert len({shard_of("default", session, 3) for session in sessions}) == 3
+
+
+def about_message(session: str) -> bytes:
+    return MessageEvent(
+        event_id="e", at=AT, tenant_id="default", session_id=session, step=1, attempt=1, content="x"
+    ).to_json()
