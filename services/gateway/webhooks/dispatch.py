@@ -128,7 +128,7 @@ class ShardDispatch:
         now = asyncio.get_running_loop().time()
         if self._has_lease and now - self._asked_at < self._lease_ms / 1000 / _LEASE_PARTS:
             return True
-        had = self._has_lease
+        had = self._has_lease and now - self._asked_at < self._lease_ms / 1000
         args: list[Argument] = [self._holder, self._lease_ms]
         self._has_lease = bool(await self._store.run("webhook_lease", [webhook_lease(self._shard)], args))
         self._asked_at = now

@@ -59,7 +59,7 @@ class _Reader:
     cursor: bytes
     """Cursor as it is kept; empty before the first event."""
     position: bytes
-    """Position of the last event that it has passed; it lies behind the cursor where none of the events was wanted."""
+    """Position of the last event that it has passed; it is ahead of the cursor where none of the events was wanted."""
     has_read: bool
     """Whether there was an event at the position."""
     passed: int = 0
@@ -268,6 +268,8 @@ class EventCollector:
                 self._forget(keys, reader)
             if outcome < 0:
                 left_out[reader.webhook.id] = True
+            elif outcome == 0:  # the other may not have come as far as this
+                left_out.pop(reader.webhook.id, None)
         for reader in readers:
             if reader.webhook.id not in refused:
                 reader.position, reader.has_read = end, True
