@@ -58,6 +58,8 @@ SERVERS_REGISTRY = "pentad:mcp"
 """Hash of the MCP servers that were registered while the system ran, by name; like that of models."""
 HTTP_TOOLS_REGISTRY = "pentad:http-tools"
 """Hash of the tools of HTTP endpoints that were registered while the system ran, by name; like that of models."""
+WEBHOOKS_REGISTRY = "pentad:webhooks"
+"""Hash of the webhooks that tenants have registered, by id; like that of models."""
 SERVER_REPORTS = "pentad:mcp-reports"
 """Hash of a tool-worker's name to how its MCP servers do; ends a minute after the last worker that tells."""
 GATEWAY_ADDRESS = "pentad:gateway-address"
@@ -121,6 +123,8 @@ EXTRACTION = "pentad:extraction:"
 """Begins the key of a hash that says how many tokens extraction has taken on a day; ends `EXTRACTION_TTL_S` after the
 last of them."""
 EXTRACTION_TTL_S = 2 * DAY_S
+CALLBACK_TTL_S = 8 * DAY_S
+"""Seconds for which the callback of a message is known: a turn that goes on for longer tells it nothing more."""
 REBUILD_TTL_S = 30 * DAY_S
 """Seconds for which the outcome of a rebuild of the memory is known, and for which a rebuild may pause."""
 INBOUND_LEASE = "pentad:{pentad:inbound}:lease"
@@ -341,6 +345,46 @@ def chat_response(shard: int, tenant: str, response: str) -> str:
     return f"{tag(shard)}:chat:{tenant}:response:{encoded_id(response)}"
 
 
+def webhook_lease(shard: int) -> str:
+    """String that says which gateway sends the events of a shard to webhooks; ends seconds after that one does."""
+    return f"{tag(shard)}:webhook-lease"
+
+
+def waiting_webhooks(shard: int) -> str:
+    """Sorted set of the webhooks with events that wait, by when the next may be sent, in ms. It ends with the last."""
+    return f"{tag(shard)}:webhooks-waiting"
+
+
+def webhook_state(shard: int, webhook: str) -> str:
+    """Hash of how many events, and bytes, wait for a webhook, of the failures of each lane (``try:LANE``) and of the
+    last one. It ends with the last event that waits."""
+    return f"{tag(shard)}:webhook:{webhook}"
+
+
+def webhook_due(shard: int, webhook: str) -> str:
+    """Sorted set of a webhook's lanes by when the first event of each may be sent, in ms; it ends with the last.
+
+    A lane is ``TENANT/SESSION/TASK``: its events are sent in order.
+    """
+    return f"{tag(shard)}:webhook-due:{webhook}"
+
+
+def webhook_lane(shard: int, webhook: str, lane: str) -> str:
+    """List of the events of one lane of a webhook that wait, each ``CURSOR MS JSON``; it ends with the last. The
+    scripts make this name from that of the waiting webhooks."""
+    return f"{tag(shard)}:webhook-lane:{webhook}:{lane}"
+
+
+def callbacks(shard: int) -> str:
+    """Sorted set of the callbacks of turns that go on, numbered as they came; has a TTL."""
+    return f"{tag(shard)}:callbacks"
+
+
+def callback(shard: int, webhook: str) -> str:
+    """String of one callback, a webhook of one message's turn, by its id (`callback_id`); has a TTL."""
+    return f"{tag(shard)}:callback:{webhook}"
+
+
 def erased_user(shard: int, tenant: str, user: str) -> str:
     """Hash that says up to when an end user was erased; has a TTL. Sessions and tasks have one of their own."""
     return f"{tag(shard)}:user:{tenant}:{encoded_id(user)}:erased"
@@ -426,6 +470,15 @@ class SessionKeys:
     def erased(self) -> str:
         """Hash that says up to when the session was erased; has a TTL, and outlives everything else of it."""
         return f"{self.header}:erased"
+
+    @property
+    def webhook_cursors(self) -> str:
+        """Hash of webhooks to the last event of the session that is on its way to each; has a TTL."""
+        return f"{tag(self.shard)}:webhook-cursors:{self.tenant}:{self.name}"
+
+    def callback_id(self, message: str) -> str:
+        """Return the id of the callback of one of the session's messages: no registered webhook has a colon."""
+        return f"{self.tenant}:{self.name}:{hashlib.sha256(message.encode(errors='replace')).hexdigest()[:32]}"
 
     @property
     def wake(self) -> str:

@@ -328,6 +328,12 @@ archived = _counter(
     "Tasks whose record the archiver has written; outcome: ok, or moved or gone when the task was not as recorded.",
     "tasks",
 )
+webhook_attempts = _counter(
+    "pentad_webhook_attempts_total",
+    ("outcome",),
+    "Attempts to send an event to a webhook: `delivered`, `failed` (it is tried again) or `dead` (it is set aside).",
+    "attempts",
+)
 erased = _counter(
     "pentad_erased_tasks_total",
     (),

@@ -50,6 +50,7 @@ _COMMANDS = {
     "files": ("pentad.cli.files", "run"),
     "mcp": ("pentad.cli.mcp", "run"),
     "plugins": ("pentad.cli.plugins", "run"),
+    "webhooks": ("pentad.cli.webhooks", "run"),
     "memory": ("pentad.cli.memory", "run"),
     "dlq": ("pentad.cli.dlq", "run"),
 }
@@ -152,6 +153,7 @@ def _add_clients(commands: Any) -> None:
     _add_mcp(commands)
     _add_plugins(commands)
     _add_top(commands)
+    _add_webhooks(commands)
     _json(_client(commands, "doctor", "Say what is reachable, and what to do about what is not."))
     _add_files(commands)
     _add_memory(commands)
@@ -259,6 +261,21 @@ def _add_mcp(commands: Any) -> None:
     given.add_argument("file", metavar="FILE", type=Path, help="the file, as editors and assistants keep it")
     remove = _client(actions, "remove", "Remove a registered MCP server.", again=True)
     remove.add_argument("name", metavar="NAME", type=_name, help="the server: one of `pentad mcp`")
+
+
+def _add_webhooks(commands: Any) -> None:
+    parser = _client(commands, "webhooks", "List where events of your sessions are sent, and what waits there.")
+    _json(parser)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    add = _client(actions, "add", "Have events sent to an address; its secret is made, and shown once.", again=True)
+    add.add_argument("address", metavar="ADDRESS", help="takes a POST, as https://example.com/hooks")
+    add.add_argument("--event", metavar="TYPE", action="append", help="a type of event, again for more; all if none is")
+    add.add_argument(
+        "--session", metavar="SESSION", type=_external, help="the session whose events are sent; all if not"
+    )
+    add.add_argument("--secret", metavar="SECRET", help="a secret of your own: whsec_ and 24 to 64 bytes in base64")
+    remove = _client(actions, "remove", "Remove a webhook, with all events that wait for it.", again=True)
+    remove.add_argument("name", metavar="WEBHOOK", type=_name, help="the webhook: one of `pentad webhooks`")
 
 
 def _add_plugins(commands: Any) -> None:

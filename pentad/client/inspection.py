@@ -360,6 +360,10 @@ class Inspection:
         """Return the live system of all tenants, as it was within the last second. Needs the admin key."""
         return Operations.model_validate(await self._operator.call("GET", "/v1/operations"))
 
+    async def webhooks(self) -> list[dict[str, Any]]:
+        """The tenant's webhooks: how many events wait for each (``waiting``), and why (``error``, ``disabled``)."""
+        return [item async for item in self._rest.pages("/v1/webhooks", None)]
+
     async def dead_letters(self, limit: int | None = PAGE_LIMIT) -> list[dict[str, Any]]:
         """List the dead letters of all tenants, the newest first, without the bodies. Needs the admin key."""
         return [item async for item in self._operator.pages("/v1/dead-letters", limit)]
@@ -580,6 +584,23 @@ class Management:
     async def delete_secret(self, name: str, *, user_id: str | None = None, tenant_id: str | None = None) -> None:
         """Remove a secret. Raises ``NotFound``, and otherwise as `set_secret`."""
         await self._operator.call("DELETE", path_of("secrets", name), user_id=user_id, tenant_id=tenant_id)
+
+    async def register_webhook(
+        self, url: str, events: Sequence[str], secret: str, *, session_id: str | None = None
+    ) -> dict[str, Any]:
+        """Have events of a session, or of all, sent to an address; one with this address and session is replaced.
+
+        ``events``: types of events, ``["*"]`` for all. ``secret``: signs them, ``whsec_`` and 24 to 64 random bytes in
+        base64; nobody can read it back. Raises ``Refused`` for a wrong value or an address inside.
+        """
+        given = {"url": url, "events": list(events), "secret": secret, "session": session_id}
+        body = {field: value for field, value in given.items() if value is not None}
+        shown: dict[str, Any] = await self._rest.call("POST", "/v1/webhooks", body=body)
+        return shown
+
+    async def delete_webhook(self, webhook_id: str) -> None:
+        """Remove a webhook, with all events that wait for it. Raises ``NotFound``."""
+        await self._rest.call("DELETE", path_of("webhooks", webhook_id))
 
     async def pause_task(self, task_id: str) -> None:
         """Ask a task to pause; ``task_status: waiting``, reason ``paused``, follows within a second.

@@ -15,6 +15,7 @@ from pentad.contracts.ids import ANY_SHARD, encoded_id, shard_in
 from pentad.contracts.records import ForkOrigin
 from pentad.contracts.streams import ERASE, INBOUND, queues_of, split_key
 from pentad.services.archiver.domain import share_of
+from pentad.services.archiver.erased_deliveries import remove_session_deliveries, remove_task_deliveries
 from pentad.services.archiver.erased_memory import ErasedMemory
 from pentad.services.archiver.erased_traces import (
     embedded_texts,
@@ -104,6 +105,8 @@ class TaskEraser:
             await asyncio.gather(*(self._end(task, give_up) for task in left))
             await asyncio.gather(*(self._remove_cached_vectors(task, models) for task in left if models))
             await self._remove_events(tenant, left)
+            for task in left:
+                await remove_task_deliveries(self._store, task.keys, task.session, task.messages)
             await self._memory.forget_tasks(tenant, [task.keys.task for task in left])
             forced = monotonic() > give_up
             gone = await asyncio.gather(*(self._removed(task.keys, task.session, forced) for task in left))
@@ -265,6 +268,7 @@ class Erasing:
             pass  # a task that was being moved to has begun meanwhile
         await self._forks_of(command.tenant_id, lambda origin: origin.session_id == keys.session)
         await remove_events(self._store, keys, (), until)
+        await remove_session_deliveries(self._store, keys, until)
         await self._memory.forget_session(command.tenant_id, command.name, until)
         await self._remove_scripts(Owner(command.tenant_id, None, command.name), until)
         await self._files.of_session(command.tenant_id, command.name)

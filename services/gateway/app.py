@@ -88,6 +88,10 @@ from pentad.services.gateway.tasks.tool_routes import ToolRoutes
 from pentad.services.gateway.tasks.turn_follower import TurnFollower
 from pentad.services.gateway.tasks.turn_stream import TurnStreams
 from pentad.services.gateway.tasks.websocket import Commands, WebSockets
+from pentad.services.gateway.webhooks.dispatch import WebhookDispatch
+from pentad.services.gateway.webhooks.webhook_registry import WebhookRegistry
+from pentad.services.gateway.webhooks.webhook_routes import WebhookRoutes
+from pentad.services.gateway.webhooks.webhook_secrets import WebhookSecrets
 from pentad.shared.actors.actors import Actors
 from pentad.shared.addresses import is_loopback
 from pentad.shared.embedder.embedder import make_embedder
@@ -137,7 +141,7 @@ ROUTE_GROUPS: tuple[type, ...] = (
         VersionRoutes,
     ),
     *(ToolServerRoutes, HttpToolRoutes, PluginRoutes, SecretRoutes, SignInRoutes),
-    *(LiveSystemRoutes, DeadLetterRoutes, ScheduleRoutes),
+    *(LiveSystemRoutes, DeadLetterRoutes, ScheduleRoutes, WebhookRoutes),
     *(AguiRoutes, OpenAIRoutes, ResponsesRoutes, ConsoleRoutes, ModuleRoutes, DocumentRoutes),
 )
 """All groups of routes but health and metrics, which every service has."""
@@ -195,12 +199,16 @@ class GatewayService:
         self._websockets = WebSockets(
             self._access, self._streams, Commands(self._intake, control, moves, approvals), shards
         )
+        secrets = WebhookSecrets(settings)
+        self._dispatch = WebhookDispatch(store, settings, secrets)
+        webhooks = WebhookRegistry(store, secrets, settings.pentad_web_allow, shards)
         turns = TurnFollower(self._streams, self._intake, queries)
         tasks = TaskList(store, queries, TasksByTime(store, records, shards, settings.session_ttl_s))
         memory_routes = self._memory_routes(queries, records)
         forks = Forks(store, queries, actors, self._book, self._models, self._erasures.task, settings)
         return (
-            MessageRoutes(self._intake, turns, queries, approvals, shards),
+            MessageRoutes(self._intake, turns, queries, approvals, webhooks, shards),
+            WebhookRoutes(webhooks),
             SessionRoutes(queries, self._streams, shards),
             FileRoutes(self._workspaces, shards),
             TokenRoutes(self._access),
@@ -318,6 +326,8 @@ class GatewayService:
         self._background.run(keep_watching(self._store))
         self._background.run(keep_telling_holds(self._store))
         self._background.run(report_process(self._store, self.name, self._actor_name, self._work))
+        for loop in self._dispatch.loops():
+            self._background.run(loop)
         if self._settings.pentad_public_url is None and is_loopback(self._host):
             self._background.run(keep_telling_address(self._store, self.address))
         await self._relay.start()
@@ -361,6 +371,7 @@ class GatewayService:
         await self._knowledge.aclose()
         await self._background.stop()
         await self._schedules.release()
+        await self._dispatch.stop()
         if self._cases is not None:
             self._cases.close()
         await self._store.close()

@@ -1,4 +1,4 @@
-"""Entries that operators register while the system runs: models, instructions, graphs, policies, servers, endpoints.
+"""Entries registered while the system runs: models, instructions, graphs, policies, servers, endpoints, webhooks.
 
 They are kept in Redis, which processes follow.
 """
@@ -21,6 +21,7 @@ from pentad.contracts.instructions import Instruction
 from pentad.contracts.models import ModelEntry
 from pentad.contracts.plain_json import read_json
 from pentad.contracts.tool_servers import ToolServer
+from pentad.contracts.webhooks import MAX_WEBHOOK_BYTES, Webhook
 from pentad.shared.entry_file import complaints
 from pentad.shared.errors import OutageError
 from pentad.shared.event_loop import turn_after
@@ -36,6 +37,7 @@ from pentad.shared.keys import (
     VERSION,
     VERSIONS_KEPT,
     VERSIONS_TTL_S,
+    WEBHOOKS_REGISTRY,
     registry_versions,
 )
 from pentad.shared.policies.policy_list import check_patterns
@@ -49,7 +51,7 @@ _say = ThrottledLog(log)
 _COST_FACTOR = 8
 """Bytes of plain JSON that are read in the time of one byte of an entry, which is checked as well."""
 
-T = TypeVar("T", ModelEntry, Instruction, GraphSpec, ApprovalRule, ToolServer, HttpTool)
+T = TypeVar("T", ModelEntry, Instruction, GraphSpec, ApprovalRule, ToolServer, HttpTool, Webhook)
 
 
 @immutable
@@ -176,3 +178,4 @@ REGISTERED_SERVERS = Registrations(SERVERS_REGISTRY, ToolServer, "name", 1 << 17
 REGISTERED_HTTP_TOOLS = Registrations(HTTP_TOOLS_REGISTRY, HttpTool, "name", 1 << 17)
 REGISTERED_GRAPHS = Registrations(GRAPHS_REGISTRY, GraphSpec, "name", 1 << 19, check_usable, versions=True)
 REGISTERED_POLICIES = Registrations(POLICIES_REGISTRY, ApprovalRule, "name", MAX_RULE, check_patterns, versions=True)
+REGISTERED_WEBHOOKS = Registrations(WEBHOOKS_REGISTRY, Webhook, "id", MAX_WEBHOOK_BYTES)

@@ -42,6 +42,7 @@ from pentad.shared.keys import (
     TOOLS_REGISTRY,
     TOTALS,
     UNDOABLE,
+    WEBHOOKS_REGISTRY,
     schedule,
     schedule_list,
 )
@@ -72,6 +73,7 @@ _OUTSIDE = {
     PLUGIN_TURN: "string",
     HTTP_TOOLS_REGISTRY: "hash",
     SERVER_REPORTS: "hash",
+    WEBHOOKS_REGISTRY: "hash",
     MODELS_REGISTRY: "hash",
     MODEL_HEALTH: "hash",
     LOOP_HOLDS: "hash",
@@ -113,9 +115,10 @@ _STREAMS = (
 )
 _IN_SHARD = {
     **dict.fromkeys(_STREAMS, "stream"),
-    **dict.fromkeys(("timers", "sessions", "tasks", "queue"), "zset"),
-    **dict.fromkeys(("load", "places", "attempts", "session", "task", "user"), "hash"),
-    **dict.fromkeys(("seen", "vector", "wanted"), "string"),
+    **dict.fromkeys(("timers", "sessions", "tasks", "queue", "webhooks-waiting", "webhook-due", "callbacks"), "zset"),
+    **dict.fromkeys(("load", "places", "attempts", "session", "task", "user", "webhook", "webhook-cursors"), "hash"),
+    **dict.fromkeys(("seen", "vector", "wanted", "callback", "webhook-lease"), "string"),
+    "webhook-lane": "list",
 }
 _OF_ACTOR = {
     "mail": "zset",

@@ -24,10 +24,13 @@ from pentad.shared.keys import (
     SCHEDULES_DUE,
     SCHEDULES_SET,
     SCHEDULES_TURN,
+    WEBHOOKS_REGISTRY,
     SessionKeys,
     TaskKeys,
     attempts,
     bell,
+    callback,
+    callbacks,
     dedup,
     load,
     model_call_wanted,
@@ -37,6 +40,11 @@ from pentad.shared.keys import (
     sign_in,
     timers,
     token_lock,
+    waiting_webhooks,
+    webhook_due,
+    webhook_lane,
+    webhook_lease,
+    webhook_state,
 )
 from pentad.shared.store.trouble import kind_of, strangers
 
@@ -57,6 +65,10 @@ TASK, SESSION = TaskKeys(3, "acme", "mail"), SessionKeys(3, "acme", "mail")
         ("zset", [SCHEDULES_DUE, SCHEDULES_SET, schedule_list("acme")]),
         ("hash", [schedule("acme", "news")]),
         ("string", [SCHEDULES_TURN]),
+        ("zset", [waiting_webhooks(3), webhook_due(3, "wh-1"), callbacks(3)]),
+        ("hash", [WEBHOOKS_REGISTRY, webhook_state(3, "wh-1"), SESSION.webhook_cursors]),
+        ("list", [webhook_lane(3, "wh-1", "acme/mail/task-3-1")]),
+        ("string", [webhook_lease(3), callback(3, SESSION.callback_id("m"))]),
         ("list", [TASK.log, TASK.steps, SESSION.turns]),
         (
             "string",
