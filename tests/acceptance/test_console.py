@@ -484,6 +484,14 @@ async def test_an_operator_sees_the_live_system_and_its_schedules(console: Stage
         page.once("dialog", lambda dialog: asyncio.ensure_future(dialog.accept()))
         await morning.get_by_role("button", name="Remove").click()
         await expect(morning).to_have_count(0)
+        await page.get_by_role("link", name="Webhooks").click()
+        await page.get_by_role("button", name="Add a webhook").click()
+        await page.get_by_role("button", name="Add", exact=True).click()
+        hook = page.get_by_role("region", name="https://example.com/hook")
+        await expect(hook).to_contain_text("task_end")
+        page.once("dialog", lambda dialog: asyncio.ensure_future(dialog.accept()))
+        await hook.get_by_role("button", name="Remove").click()
+        await expect(hook).to_have_count(0)
 
 
 async def test_an_idle_conversation_asks_for_nothing(console: Stage) -> None:

@@ -1,6 +1,6 @@
 // What happens outside conversations: messages that are due at a time, and events that are sent to addresses.
 import { ask } from "../client.js"
-import { clip } from "../format.js"
+import { clip, count } from "../format.js"
 import { html, useState } from "../html.js"
 import { useAction, useLoaded, usePages } from "../loading.js"
 import { Act, Dialog, JsonField, Loading, More, Problem, Status, TaskLink, Value, When } from "../parts/basics.js"
@@ -46,25 +46,34 @@ function History({ id }) {
 }
 
 export function Webhooks() {
-  const webhooks = usePages((cursor, signal) => ask("/v1/webhooks", { query: { cursor, limit: 50 }, signal }), [])
+  const webhooks = useLoaded((signal) => ask("/v1/webhooks", { signal }), [])
   const [adding, setAdding] = useState(false)
   const remove = useAction(async (id) => {
     await ask(`/v1/webhooks/${encodeURIComponent(id)}`, { method: "DELETE" })
     webhooks.reload()
   })
+  const items = webhooks.value?.items ?? []
   return html`<p><button type="button" onClick=${() => setAdding(true)}>Add a webhook …</button></p>
     <${Problem} error=${remove.error} />
-    <${Loading} of=${webhooks} empty=${webhooks.items.length === 0} what="There is none." />
-    ${webhooks.items.map(
-      (each) => html`<section class="panel" key=${each.webhook_id} aria-label=${each.url}>
-      <h2>${each.url}</h2>
-      <p class="quiet">${each.events.join(", ")}${each.session ? `, of session ${each.session}` : ""}</p>
-      <details><summary>How it does</summary><${Value} of=${each} label="webhook" /></details>
-      <${Act} action=${remove} args=${[each.webhook_id]} danger confirm="Send nothing there any more?">Remove<//>
-    </section>`,
+    <${Loading} of=${webhooks} empty=${items.length === 0} what="There is none." />
+    ${items.map(
+      (each) => html`<section class="panel" key=${each.id} aria-label=${each.url}>
+        <h2>${each.url}</h2>
+        <p class="quiet">${each.events.join(", ")}${each.session ? `, of session ${each.session}` : ""}</p>
+        <p>${count(each.waiting)} events wait. ${each.error && html`<span class="problem">${each.error}</span>`}</p>
+        <${Act} action=${remove} args=${[each.id]} danger confirm="Send nothing there any more?">Remove<//>
+      </section>`,
     )}
-    <${More} of=${webhooks} />
-    ${adding && html`<${Add} title="Add a webhook" path="/v1/webhooks" example=${{ url: "https://example.com/hook", events: ["task_end"], secret: newSecret() }} onClose=${() => setAdding(false)} onAdded=${webhooks.reload} />`}`
+    ${
+      adding &&
+      html`<${Add}
+        title="Add a webhook"
+        path="/v1/webhooks"
+        example=${{ url: "https://example.com/hook", events: ["task_end"], secret: newSecret() }}
+        onClose=${() => setAdding(false)}
+        onAdded=${webhooks.reload}
+      />`
+    }`
 }
 
 function Add({ title, path, example, onClose, onAdded }) {
