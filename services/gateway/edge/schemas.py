@@ -61,6 +61,7 @@ def json_body(schema: Json) -> Json:
 
 
 TEXT: Json = {"type": "string"}
+NULLABLE_TEXT: Json = {"type": ["string", "null"]}
 LIST = (
     query("limit", "integer", "items of a page; 50 when missing", minimum=1, maximum=500),
     query("cursor", "string", "`next` of the page before"),
