@@ -1,11 +1,11 @@
 """Requests of a client beside the conversation: tasks, sessions, and an operator's dead letters."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 from urllib.parse import quote
 
 from pentad.client.gateway import TIMEOUT_S, Rest
-from pentad.contracts.approvals import PendingApproval
+from pentad.contracts.approvals import PendingApproval, PolicyAnswer
 from pentad.contracts.comparisons import TaskComparison
 from pentad.contracts.envelope import Contract
 from pentad.contracts.graphs import GraphSpec
@@ -323,6 +323,14 @@ class Inspection:
     async def approval_policies(self) -> list[dict[str, Any]]:
         """The approval policies in their order, each with where it comes from (``source``). Needs the admin key."""
         return [item async for item in self._operator.pages("/v1/approval-policies", None)]
+
+    async def try_policies(self, tool: str, args: Mapping[str, Any] | None = None, **more: str) -> PolicyAnswer:
+        """Return what the approval policies say about a tool call, which is not made.
+
+        ``more``: ``effect``, ``tenant_id`` and ``instruction`` of the call. Raises ``Refused`` without the admin key.
+        """
+        body = {"tool": tool, "args": dict(args or {}), **more}
+        return PolicyAnswer.model_validate(await self._operator.call("POST", "/v1/approval-policies/try", body=body))
 
     async def plugins(self) -> dict[str, Any]:
         """The plug-ins of the tool-workers, and how far the last reload is: ``done``, and ``workers`` with their

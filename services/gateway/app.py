@@ -275,7 +275,7 @@ class GatewayService:
             InstructionRoutes(instruction_registry(parts)),
             GraphRoutes(graph_registry(parts)),
             HookRoutes(store),
-            PolicyRoutes(self._policies),
+            PolicyRoutes(self._policies, queries.tool_specs),
             VersionRoutes(store),
             ToolServerRoutes(ToolServerRegistry(store, commands=settings.pentad_mcp_commands == "on")),
             HttpToolRoutes(HttpToolRegistry(store, settings.pentad_web_allow)),

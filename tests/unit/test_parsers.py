@@ -34,7 +34,13 @@ from pentad.services.gateway.domain.episode import read_episode
 from pentad.services.gateway.domain.expansion import read_expansion
 from pentad.services.gateway.domain.forget_request import read_forgetting, read_undo
 from pentad.services.gateway.domain.fork import read_fork
-from pentad.services.gateway.domain.frames import read_message, read_object, read_run, read_token_request
+from pentad.services.gateway.domain.frames import (
+    read_message,
+    read_object,
+    read_policy_question,
+    read_run,
+    read_token_request,
+)
 from pentad.services.gateway.domain.move import read_move
 from pentad.services.gateway.domain.tool_call import read_call
 from pentad.services.gateway.edge.http import BODY_LIMIT
@@ -226,6 +232,7 @@ ASKED: tuple[Callable[[Mapping[str, Any]], object], ...] = (
         read_reindexing,
     ),
     read_token_request,
+    read_policy_question,
     lambda body: read_fork(body, "m1"),
     lambda body: read_message(body, "t", "s", "m"),
     lambda body: read_run(body, "poet"),

@@ -7,9 +7,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from pentad.contracts.approvals import MAX_RULES, ApprovalRule
+from pentad.contracts.approvals import MAX_RULES, ApprovalRule, PolicyAnswer, PolicyQuestion
+from pentad.contracts.tools import Effect
 from pentad.services.gateway.edge.problems import ProblemError, busy, invalid, missing
 from pentad.shared.entry_file import complaints
+from pentad.shared.instructions.builtin import EXECUTOR
+from pentad.shared.policies.policy import CallKind, Policy
 from pentad.shared.policies.policy_list import KnownRule, check_patterns, in_effect
 from pentad.shared.registries.registrations import REGISTERED_POLICIES, Registered
 from pentad.shared.store.store import Store
@@ -50,6 +53,17 @@ class PolicyRegistry:
             if await REGISTERED_POLICIES.write(self._store, read, rule.name, rule):
                 return _shown(KnownRule(rule, "registered")), new
         raise busy("others change the registry at the same time: try again")
+
+    async def asked(self, question: PolicyQuestion, effect: Effect) -> PolicyAnswer:
+        """Return what the policies in effect say about a tool call. ``effect``: of its tool, if it names none."""
+        rules = [known.rule for known in in_effect(self._file, (await self._read()).entries)]
+        effect = question.effect or effect
+        kind = CallKind(question.tenant_id, (question.instruction or EXECUTOR.name,), question.tool, effect)
+        rule = await asyncio.to_thread(lambda: Policy(rules).rule_for(kind, question.args))
+        if rule is None:
+            return PolicyAnswer(effect=effect)
+        approvers = None if rule.approvers is None else list(rule.approvers)
+        return PolicyAnswer(then=rule.then, policy=rule.name, reason=rule.reason, approvers=approvers, effect=effect)
 
     async def delete(self, name: str) -> None:
         """Remove a registered policy."""

@@ -1,9 +1,12 @@
 """The routes of approval policies, which are the operator's: they concern all tenants."""
 
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from pentad.contracts.ids import is_identifier
-from pentad.services.gateway.edge.http import admin_only, answer, read_body
+from pentad.contracts.tools import Effect, ToolSpec
+from pentad.services.gateway.domain.frames import read_policy_question
+from pentad.services.gateway.edge.http import admin_only, answer, read_asked, read_body
 from pentad.services.gateway.edge.operations import operation
 from pentad.services.gateway.edge.problems import missing
 from pentad.services.gateway.edge.schemas import ADMIN, gives, json_body, object_of, page, path, ref
@@ -20,8 +23,9 @@ _POLICY = {"allOf": [ref("ApprovalRule"), object_of(source={"enum": ["file", "re
 class PolicyRoutes:
     """Routes of the approval policies of all tenants."""
 
-    def __init__(self, policies: PolicyRegistry) -> None:
-        self._policies = policies
+    def __init__(self, policies: PolicyRegistry, tools: Callable[[], Awaitable[Mapping[str, ToolSpec]]]) -> None:
+        """``tools``: returns the tools that workers have, by name."""
+        self._policies, self._tools = policies, tools
 
     @operation(
         "GET",
@@ -49,6 +53,22 @@ class PolicyRoutes:
         admin_only(request)
         shown, new = await self._policies.register(await read_body(request))
         return answer(shown, 201 if new else 200)
+
+    @operation(
+        "POST",
+        "/v1/approval-policies/try",
+        f"What the policies say about a tool call, which is not made; {ADMIN}",
+        body=json_body(ref("PolicyQuestion")),
+        problems=(400, 413, 415, 422),
+        _200=gives("", ref("PolicyAnswer")),
+    )
+    async def try_policies(self, request: "Request") -> "Response":
+        """Return which policy decides about a tool call, and how."""
+        admin_only(request)
+        question = await read_asked(request, read_policy_question)
+        known = (await self._tools()).get(question.tool)
+        found = await self._policies.asked(question, Effect.UNSAFE if known is None else known.effect)
+        return answer(found.model_dump(mode="json", exclude_none=True))
 
     @operation(
         "DELETE",

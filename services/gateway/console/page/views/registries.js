@@ -171,7 +171,8 @@ function Try({ kind, name, entry }) {
           body: { input: text },
         }),
   )
-  if (kind === "policies" || (kind === "models" && entry.kind !== "llm")) return null
+  if (kind === "policies") return html`<${TryPolicies} tool=${entry.tool} />`
+  if (kind === "models" && entry.kind !== "llm") return null
   const submit = (event) => {
     event.preventDefault()
     run.run()
@@ -182,6 +183,22 @@ function Try({ kind, name, entry }) {
     <${Problem} error=${run.error} />
     ${run.done && html`<div role="status">${run.done.task_id && html`<p>Task <${TaskLink} id=${run.done.task_id} /></p>`}<${Value} of=${run.done.content ?? run.done.data ?? run.done} label="result" /></div>`}
   </form>`
+}
+
+/** What all policies together say about a tool call, which is not made. */
+function TryPolicies({ tool }) {
+  const [call, setCall] = useState({ tool: tool && !tool.includes("*") ? tool : "echo", args: {} })
+  const say = useAction(() => askAsOperator("/v1/approval-policies/try", { method: "POST", body: call }))
+  return html`<${JsonField} label="Try it with this call" value=${call} onChange=${setCall} rows=${5} />
+    <button type="button" disabled=${say.busy || call === undefined} onClick=${() => say.run()}>Ask the policies</button>
+    <${Problem} error=${say.error} />
+    ${
+      say.done &&
+      html`<p role="status">
+        ${say.done.then ? html`<b>${say.done.then}</b>, by ${say.done.policy}` : "No policy fits: the tool itself decides."}
+        ${" "}${say.done.reason}
+      </p>`
+    }`
 }
 
 /** Add or change an entry; what differs from the one in use is shown before it is sent. */
