@@ -50,6 +50,10 @@ from pentad.services.gateway.operator.runnables import (
 from pentad.services.gateway.operator.server_routes import SecretRoutes, ToolServerRoutes
 from pentad.services.gateway.operator.tool_servers import ToolServerRegistry
 from pentad.services.gateway.protocols.agui.agui_routes import AguiRoutes
+from pentad.services.gateway.protocols.mcp_server.mcp_routes import McpRoutes
+from pentad.services.gateway.protocols.mcp_server.memory_tools import MemoryTools
+from pentad.services.gateway.protocols.mcp_server.file_resources import FileResources
+from pentad.services.gateway.protocols.mcp_server.session_tools import SessionParts, SessionTools
 from pentad.services.gateway.tasks.approval_routes import ApprovalRoutes
 from pentad.services.gateway.tasks.approvals import Approvals
 from pentad.services.gateway.tasks.comparisons import Comparisons
@@ -70,6 +74,7 @@ from pentad.services.gateway.tasks.task_routes import TaskRoutes
 from pentad.services.gateway.tasks.token_routes import TokenRoutes
 from pentad.services.gateway.tasks.tool_routes import ToolRoutes
 from pentad.services.gateway.tasks.turn_follower import TurnFollower
+from pentad.services.gateway.tasks.turn_states import TurnStates
 from pentad.services.gateway.tasks.turn_stream import TurnStreams
 from pentad.services.gateway.tasks.websocket import Commands, WebSockets
 from pentad.shared.actors.actors import Actors
@@ -110,7 +115,7 @@ ROUTE_GROUPS: tuple[type, ...] = (
     *(MemoryRoutes, ForgettingRoutes, UpkeepRoutes, KnowledgeRoutes, ErasureRoutes),
     *(ModelRoutes, CompletionRoutes, InstructionRoutes, GraphRoutes, HookRoutes, PolicyRoutes, RunRoutes),
     *(ToolServerRoutes, HttpToolRoutes, PluginRoutes, SecretRoutes, SignInRoutes),
-    *(DeadLetterRoutes, AguiRoutes, DocumentRoutes),
+    *(DeadLetterRoutes, AguiRoutes, McpRoutes, DocumentRoutes),
 )
 """All groups of routes but health and metrics, which every service has."""
 
@@ -167,10 +172,15 @@ class GatewayService:
         )
         turns = TurnFollower(self._streams, self._intake, queries)
         tasks = TaskList(store, queries, TasksByTime(store, records, shards, settings.session_ttl_s))
+        states = TurnStates(turns, queries, approvals)
         memory_routes = self._memory_routes(queries, records)
+        parts = SessionParts(self._streams, turns, states, queries, approvals, self._book, shards)
+        self._mcp = McpRoutes(
+            SessionTools(parts), self._memory_tools, FileResources(self._workspaces, queries), self._book
+        )
         forks = Forks(store, queries, actors, self._book, self._models, self._erasures.task, settings)
         return (
-            MessageRoutes(self._intake, turns, queries, approvals, shards),
+            MessageRoutes(self._intake, turns, states, shards),
             SessionRoutes(queries, self._streams, shards),
             FileRoutes(self._workspaces, shards),
             TokenRoutes(self._access),
@@ -182,6 +192,7 @@ class GatewayService:
             *memory_routes,
             *self._operator_routes(queries, turns),
             AguiRoutes(self._streams, turns, queries, approvals, shards),
+            self._mcp,
         )
 
     def _memory_routes(self, queries: Queries, records: Records) -> tuple[object, ...]:
@@ -195,6 +206,7 @@ class GatewayService:
         turns = MemoryTurns(settings.pentad_memory_calls)
         episodes = Episodes(store, records, shards)
         self._erasures = Erasures(store, queries, self._memories, shards, self._workspaces)
+        self._memory_tools = MemoryTools(self._memories, edits, turns)
         return (
             MemoryRoutes(self._memories, LiveMemory(store, queries), self._knowledge, episodes, turns, shards),
             ForgettingRoutes(Forgetting(store, vectors, graph, shards), undo, turns),
@@ -292,6 +304,7 @@ class GatewayService:
         """Close WebSockets with 1012, end streams and waits, and let answers finish."""
         self._streams.closing.set()
         await self._server.stop()
+        await self._mcp.aclose()
         await self._relay.stop()
         await self._watch.close()
         await self._inbox.close()
