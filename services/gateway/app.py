@@ -50,9 +50,9 @@ from pentad.services.gateway.operator.runnables import (
 from pentad.services.gateway.operator.server_routes import SecretRoutes, ToolServerRoutes
 from pentad.services.gateway.operator.tool_servers import ToolServerRegistry
 from pentad.services.gateway.protocols.agui.agui_routes import AguiRoutes
+from pentad.services.gateway.protocols.mcp_server.file_resources import FileResources
 from pentad.services.gateway.protocols.mcp_server.mcp_routes import McpRoutes
 from pentad.services.gateway.protocols.mcp_server.memory_tools import MemoryTools
-from pentad.services.gateway.protocols.mcp_server.file_resources import FileResources
 from pentad.services.gateway.protocols.mcp_server.session_tools import SessionParts, SessionTools
 from pentad.services.gateway.tasks.approval_routes import ApprovalRoutes
 from pentad.services.gateway.tasks.approvals import Approvals

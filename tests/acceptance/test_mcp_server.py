@@ -349,7 +349,7 @@ async def _posted(url: str, params: dict[str, Any]) -> dict[str, Any]:
     }
     async with httpx2.AsyncClient(trust_env=False, timeout=60) as http:
         answer = await http.post(f"{url}/mcp", json=body, headers=headers)
-    data = answer.text if "json" in answer.headers["content-type"] else answer.text.rpartition("data: ")[2]
+    data = answer.text if "json" in answer.headers["content-type"] else answer.text.rpartition("\ndata: ")[2]
     result: dict[str, Any] = json.loads(data)["result"]
     return result
 
@@ -358,9 +358,9 @@ async def test_what_takes_longer_than_the_caller_waits_goes_on(served: Stage) ->
     go = asyncio.Event()
     async with (
         served.model(lambda _: say("at last", chunks=2, wait=go, wait_after=1)),
-        connected(served.url, "auto") as c,
+        connected(served.url, "auto") as client,
     ):
-        begun = await c.call_tool("run__simple", {"input": "think", "wait": 0.05})
+        begun = await client.call_tool("run__simple", {"input": "think", "wait": 0.05})
         ids = {name: begun.structured_content[name] for name in ("session_id", "message_id")}
         waiting = asyncio.create_task(client.call_tool("run_state", ids))
 

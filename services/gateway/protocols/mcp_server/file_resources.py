@@ -14,7 +14,7 @@ from pentad.services.gateway.edge.pages import BadPageError, parse_page
 from pentad.services.gateway.edge.problems import invalid, missing
 from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.immutable import immutable
-from pentad.shared.workspace.file_errors import FileRefusedError
+from pentad.shared.workspace.file_errors import FileMissingError, FileRefusedError
 from pentad.shared.workspace.file_store import FileInfo
 from pentad.shared.workspace.media_types import media_type_by_name
 from pentad.shared.workspace.workspace import NOT_SET, Workspaces
@@ -121,8 +121,10 @@ class FileResources:
             raise missing(NOT_SET)
         try:
             data = await self._workspaces.open(tenant, session).read(path, MAX_RESOURCE)
+        except FileMissingError as error:
+            raise missing(str(error)) from None
         except FileRefusedError as error:
-            raise missing(f"{error}. A larger file: GET /v1/sessions/{{session}}/files/{{path}}") from None
+            raise missing(f"{error}. GET /v1/sessions/{{session}}/files/{{path}} reads files of any size") from None
         return ReadFile(media_type_by_name(path), data)
 
 

@@ -46,9 +46,9 @@ from pentad.services.gateway.edge.access import Caller
 from pentad.services.gateway.edge.http import BODY_LIMIT, caller_of, scope_of
 from pentad.services.gateway.edge.problems import ProblemError
 from pentad.services.gateway.protocols.mcp_server.catalogue import FIXED_TOOLS, RUN_PREFIX, OfferedTool, tools_page
+from pentad.services.gateway.protocols.mcp_server.file_resources import TEMPLATE, FileResources
 from pentad.services.gateway.protocols.mcp_server.inputs import PersonsReply, questions_of, read_state
 from pentad.services.gateway.protocols.mcp_server.memory_tools import MemoryTools
-from pentad.services.gateway.protocols.mcp_server.file_resources import TEMPLATE, FileResources
 from pentad.services.gateway.protocols.mcp_server.session_tools import SessionTools, ToolRequest
 from pentad.services.gateway.protocols.mcp_server.tool_answers import ToolAnswer, answer_of_problem
 from pentad.shared.errors import DamagedError, OutageError
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 log = logging.getLogger(__name__)
-_INSTRUCTIONS = (
+_SERVER_INSTRUCTIONS = (
     "Agents with durable tasks and a long-term memory. `run__NAME` runs one of them, `send` talks in a session. What "
     "takes long goes on by itself: `run_state` tells its end. Give each request a `message_id` of your own, so that "
     "repeating it is safe. Where a person must decide, ask that person before `decide`."
@@ -73,7 +73,9 @@ Handler = Callable[[ToolRequest], Awaitable[ToolAnswer]]
 class McpServed:
     """The MCP server of one gateway: an ASGI app. `start` must be awaited first, `aclose` last."""
 
-    def __init__(self, sessions: SessionTools, memory: MemoryTools, files: FileResources, book: InstructionBook) -> None:
+    def __init__(
+        self, sessions: SessionTools, memory: MemoryTools, files: FileResources, book: InstructionBook
+    ) -> None:
         self._sessions, self._files, self._book = sessions, files, book
         self._tools: Mapping[str, Handler] = {
             "run": sessions.run,
@@ -99,7 +101,7 @@ class McpServed:
             "pentad",
             version=VERSION,
             title="Pentad",
-            instructions=_INSTRUCTIONS,
+            instructions=_SERVER_INSTRUCTIONS,
             get_tool_input_schema=lambda _: None,  # no argument is mirrored in a header
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
