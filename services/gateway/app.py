@@ -174,7 +174,7 @@ class GatewayService:
         tasks = TaskList(store, queries, TasksByTime(store, records, shards, settings.session_ttl_s))
         states = TurnStates(turns, queries, approvals)
         memory_routes = self._memory_routes(queries, records)
-        parts = SessionParts(self._streams, turns, states, queries, approvals, self._book, shards)
+        parts = SessionParts(self._streams, turns, states, queries, approvals, control, self._book, shards)
         self._mcp = McpRoutes(
             SessionTools(parts), self._memory_tools, FileResources(self._workspaces, queries), self._book
         )

@@ -374,3 +374,20 @@ async def test_what_takes_longer_than_the_caller_waits_goes_on(served: Stage) ->
         ended = await waiting
     assert "run_state" in text_of(begun)
     assert ended.structured_content["answer"] == "at last"
+
+
+async def test_a_run_is_cancelled(served: Stage) -> None:
+    reply = say("never", chunks=2, wait=asyncio.Event(), wait_after=1)
+    async with served.model(lambda _: reply), connected(served.url, "auto") as client:
+        begun = await client.call_tool("run__simple", {"input": "think", "wait": 0.05})
+        ids = {name: begun.structured_content[name] for name in ("session_id", "message_id")}
+
+        async def task() -> str:
+            state = await client.call_tool("run_state", ids | {"wait": 0})
+            return str(state.structured_content.get("task_id", ""))
+
+        await wait_until("its task is known", task)
+        asked = await client.call_tool("cancel", {"task_id": await task()})
+        ended = await client.call_tool("run_state", ids)
+    assert not asked.is_error
+    assert (ended.is_error, ended.structured_content["status"]) == (True, "cancelled")

@@ -89,6 +89,8 @@ async def test_another_tenants_sessions_memory_and_files_are_not_seen(
     assert "no such message" in theirs["content"][0]["text"]
     decided = await them.called("decide", task_id=TASK, tool_call_id="c1", approved=True)
     assert "there is no task" in decided["content"][0]["text"]
+    cancelled = await them.called("cancel", task_id=TASK)
+    assert "there is no task" in cancelled["content"][0]["text"]
 
 
 async def test_nobody_is_served_without_a_key(gateway: GatewayService) -> None:
@@ -106,6 +108,7 @@ async def test_a_token_opens_its_session_and_what_it_may(gateway: GatewayService
     for tool, args in (
         ("send", {"content": "hi"}),
         ("run__simple", {"input": "hi"}),
+        ("cancel", {"task_id": TASK}),
         ("memory_search", {"query": "x"}),
         ("memory_note", {"text": "x"}),
         ("decide", {"task_id": TASK, "tool_call_id": "c1", "approved": True}),

@@ -148,7 +148,7 @@ def test_the_list_of_tools_has_pages() -> None:
     ("may", "shown"),
     [
         (("read",), {"run_state"}),
-        (("read", "send"), {"run", "send", "run_state", "run__poet"}),
+        (("read", "send"), {"run", "send", "run_state", "cancel", "run__poet"}),
         (("approve",), {"decide"}),
     ],
 )

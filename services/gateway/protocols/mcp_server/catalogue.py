@@ -164,6 +164,14 @@ FIXED_TOOLS: tuple[OfferedTool, ...] = (
         idempotent=True,
     ),
     OfferedTool(
+        "cancel",
+        "Ask a task to stop. What it has done already stays done; `run_state` tells when it has ended.",
+        {"task_id": _ID},
+        ("task_id",),
+        ("send",),
+        idempotent=True,
+    ),
+    OfferedTool(
         "memory_search",
         "Find what was said in finished tasks and what is known, the best first. `anchor` of a hit opens with "
         "`memory_expand`.",

@@ -12,6 +12,7 @@ from pentad.services.gateway.protocols.mcp_server.file_resources import FileReso
 from pentad.services.gateway.protocols.mcp_server.memory_tools import MemoryTools
 from pentad.services.gateway.protocols.mcp_server.session_tools import SessionTools
 from pentad.shared.presence.instruction_book import InstructionBook
+from pentad.shared.service.process import settle
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -91,6 +92,8 @@ class McpExchange:
 
 
 def _server_class() -> "type[McpServed]":
+    """Return the class of the server; what its import leaves is looked at by no later collection of garbage."""
     from pentad.services.gateway.protocols.mcp_server.served import McpServed
 
+    settle()
     return McpServed

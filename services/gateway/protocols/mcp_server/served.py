@@ -82,6 +82,7 @@ class McpServed:
             "send": sessions.send,
             "run_state": sessions.state,
             "decide": sessions.decide,
+            "cancel": sessions.cancel,
             "memory_search": memory.search,
             "memory_expand": memory.expand,
             "memory_note": memory.note,

@@ -24,6 +24,7 @@ from pentad.services.gateway.protocols.mcp_server.inputs import (
 from pentad.services.gateway.protocols.mcp_server.progress import Tell, told_progress
 from pentad.services.gateway.protocols.mcp_server.tool_answers import ToolAnswer, answer_of_data, answer_of_turn
 from pentad.services.gateway.tasks.approvals import Approvals, decider
+from pentad.services.gateway.tasks.control import Control
 from pentad.services.gateway.tasks.message_routes import message_of
 from pentad.services.gateway.tasks.queries import Queries
 from pentad.services.gateway.tasks.turn_follower import TurnFollower
@@ -73,6 +74,7 @@ class SessionParts:
     states: TurnStates
     queries: Queries
     approvals: Approvals
+    control: Control
     book: InstructionBook
     shards: int
 
@@ -126,6 +128,14 @@ class SessionTools:
         asked = read_decision(fields)
         decided = await self._parts.approvals.decide(tenant, task, name, asked, decider(caller), session)
         return answer_of_data(decided.model_dump(mode="json", exclude_none=True))
+
+    async def cancel(self, call: ToolRequest) -> ToolAnswer:
+        """Ask a task to cancel itself."""
+        (tenant, session), task = scope_of(call.request), call.fields("task_id").get("task_id")
+        if not isinstance(task, str) or not is_identifier(task):
+            raise UnreadableError("task_id: the id of a task is expected, as the answer of its run has it")
+        await self._parts.control.ask("cancel", tenant, task, session)
+        return answer_of_data({"task_id": task, "asked": "cancel"})
 
     async def resume(self, call: ToolRequest, asked: AskedState, replies: Mapping[str, PersonsReply]) -> ToolAnswer:
         """Take what a person has answered in the middle of a call, and go on with it."""
