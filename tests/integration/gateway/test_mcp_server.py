@@ -12,6 +12,7 @@ from pydantic_core import to_json
 
 from pentad.services.gateway.app import GatewayService
 from pentad.services.gateway.edge.http import BODY_LIMIT
+from pentad.services.gateway.protocols.mcp_server.inputs import AskedCall, AskedState
 from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import running
 from tests.integration.gateway.speaker import TASK, Speaker
@@ -61,6 +62,13 @@ class Mcp:
         result: dict[str, Any] = (await self.asked("tools/call", name=tool, arguments=args))["result"]
         return result
 
+    async def resumed(self, state: AskedState, key: str) -> dict[str, Any]:
+        """Return the result of a call that brings an answer back."""
+        said = {"action": "accept", "content": {"answer": "x"} if key == "answer" else {"approved": True}}
+        params = {"name": "send", "arguments": {}, "requestState": state.written(), "inputResponses": {key: said}}
+        result: dict[str, Any] = (await self.asked("tools/call", **params))["result"]
+        return result
+
 
 def message_in(answer: httpx2.Response) -> dict[str, Any]:
     is_stream = answer.headers["content-type"].startswith("text/event-stream")
@@ -73,7 +81,7 @@ def message_in(answer: httpx2.Response) -> dict[str, Any]:
 async def test_another_tenants_sessions_memory_and_files_are_not_seen(
     gateway: GatewayService, store: Store, version: str
 ) -> None:
-    await Speaker(store, tenant="acme").say("task_start", goal="ours")
+    await Speaker(store, tenant="acme").task()
     us, them = Mcp(gateway, "ka", version), Mcp(gateway, "kb", version)
     async with rest(gateway, "ka") as http:
         assert (await http.put("/v1/sessions/s1/files/a.txt", content=b"ours")).status_code == 200
@@ -91,6 +99,9 @@ async def test_another_tenants_sessions_memory_and_files_are_not_seen(
     assert "there is no task" in decided["content"][0]["text"]
     cancelled = await them.called("cancel", task_id=TASK)
     assert "there is no task" in cancelled["content"][0]["text"]
+    for client, session in ((them, "s1"), (us, "s2")):
+        resumed = await client.resumed(AskedState(session=session, message="m1", task=TASK), "answer")
+        assert "the session has no such task" in resumed["content"][0]["text"]
 
 
 async def test_nobody_is_served_without_a_key(gateway: GatewayService) -> None:
@@ -101,7 +112,8 @@ async def test_nobody_is_served_without_a_key(gateway: GatewayService) -> None:
     assert "use one of its API keys" in refused["content"][0]["text"]
 
 
-async def test_a_token_opens_its_session_and_what_it_may(gateway: GatewayService) -> None:
+async def test_a_token_opens_its_session_and_what_it_may(gateway: GatewayService, store: Store) -> None:
+    await Speaker(store, tenant="acme").task()
     page = Mcp(gateway, await token_for(gateway, "ka", may=["read"]))
     names = {tool["name"] for tool in (await page.asked("tools/list"))["result"]["tools"]}
     assert names == {"run_state"}
@@ -117,6 +129,9 @@ async def test_a_token_opens_its_session_and_what_it_may(gateway: GatewayService
         result = await page.called(tool, **args)
         assert result["isError"], tool
         assert "token" in result["content"][0]["text"], tool
+    asked = AskedState(session="s1", message="m1", task=TASK, calls=[AskedCall(id="c1", digest="")])
+    modern = Mcp(gateway, await token_for(gateway, "ka", may=["read", "send"]), MODERN)
+    assert "may not approve" in (await modern.resumed(asked, "c1"))["content"][0]["text"]
     async with rest(gateway, "ka") as http:
         for session in ("s1", "s2"):
             await http.put(f"/v1/sessions/{session}/files/a.txt", content=b"ours")
@@ -181,6 +196,21 @@ async def test_no_body_breaks_it(gateway: GatewayService, version: str, body: by
         assert "error" in message or message["result"]["isError"], message
     assert "Traceback" not in answer.text + caplog.text
     assert (await Mcp(gateway, "ka").asked("ping"))["result"] == {}, "it goes on"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        to_json(CALL | {"params": {"name": "send", "arguments": {"content": [0] * 60_000}}}),
+        to_json([CALL] * 2),
+        b'{"a":' * 2_000 + b"1" + b"}" * 2_000,
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":NaN}}',
+    ],
+)
+async def test_a_body_out_of_bounds_is_refused_before_the_sdk_reads_it(gateway: GatewayService, body: bytes) -> None:
+    async with rest(gateway, "ka") as http:
+        answer = await http.post("/mcp", content=body, headers=HEADERS | {"mcp-protocol-version": LEGACY})
+    assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json"), answer.text
 
 
 @pytest.mark.parametrize(
