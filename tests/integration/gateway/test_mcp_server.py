@@ -129,7 +129,7 @@ async def test_a_token_opens_its_session_and_what_it_may(gateway: GatewayService
         result = await page.called(tool, **args)
         assert result["isError"], tool
         assert "token" in result["content"][0]["text"], tool
-    asked = AskedState(session="s1", message="m1", task=TASK, calls=[AskedCall(id="c1", digest="")])
+    asked = AskedState(session="s1", message="m1", task=TASK, calls=[AskedCall(id="c1", digest="0" * 64)])
     modern = Mcp(gateway, await token_for(gateway, "ka", may=["read", "send"]), MODERN)
     assert "may not approve" in (await modern.resumed(asked, "c1"))["content"][0]["text"]
     async with rest(gateway, "ka") as http:
