@@ -3,10 +3,9 @@
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from pentad.services.gateway.domain.frames import UnreadableError, read_object
-from pentad.services.gateway.edge.http import read_bytes
+from pentad.services.gateway.edge.http import object_of_body, read_bytes
 from pentad.services.gateway.edge.operations import operation
-from pentad.services.gateway.edge.problems import ProblemError, bad
+from pentad.services.gateway.edge.problems import ProblemError
 from pentad.services.gateway.edge.schemas import ANY_OBJECT, TEXT, gives, json_body
 from pentad.services.gateway.protocols.mcp_server.file_resources import FileResources
 from pentad.services.gateway.protocols.mcp_server.memory_tools import MemoryTools
@@ -51,10 +50,7 @@ class McpRoutes:
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise ProblemError(415, "a message of JSON-RPC is sent with `Content-Type: application/json`")
         body = await read_bytes(request)
-        try:
-            read_object(body)
-        except UnreadableError as error:
-            raise bad(str(error)) from None
+        object_of_body(body)
         async with self._starting:
             if self._served is None:
                 self._served = await self._started()
