@@ -333,7 +333,20 @@ async def test_a_question_is_answered_at_another_gateway(cluster: Cluster) -> No
     assert answers[0]["structuredContent"]["message_id"] == answers[1]["structuredContent"]["message_id"]
 
 
-async def _posted(url: str, params: dict[str, Any]) -> dict[str, Any]:
+async def test_the_holder_of_a_token_is_asked_only_what_the_token_may_answer(served: Stage) -> None:
+    session = new_session()
+    async with served.model(model), served.api() as api:
+        for may in (["read", "send"], ["read", "send", "approve"]):
+            given = await api.post("/v1/tokens", {"session_id": session, "may": may}, status=200)
+            sent = {"name": "send", "arguments": {"content": f"say secret {len(may)}"}}
+            result = await _posted(served.url, sent, given["token"])
+            if "approve" in may:
+                assert result["resultType"] == "input_required"
+            else:
+                assert result["structuredContent"]["waiting"][0]["tool"] == "echo"
+
+
+async def _posted(url: str, params: dict[str, Any], token: str = "") -> dict[str, Any]:
     """Return the result of a tool call of 2026, posted by hand."""
     about = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -347,6 +360,8 @@ async def _posted(url: str, params: dict[str, Any]) -> dict[str, Any]:
         "mcp-method": "tools/call",
         "mcp-name": params["name"],
     }
+    if token:
+        headers["authorization"] = f"Bearer {token}"
     async with httpx2.AsyncClient(trust_env=False, timeout=60) as http:
         answer = await http.post(f"{url}/mcp", json=body, headers=headers)
     data = answer.text if "json" in answer.headers["content-type"] else answer.text.rpartition("\ndata: ")[2]

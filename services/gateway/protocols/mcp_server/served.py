@@ -47,7 +47,7 @@ from pentad.services.gateway.edge.http import BODY_LIMIT, caller_of, scope_of
 from pentad.services.gateway.edge.problems import ProblemError
 from pentad.services.gateway.protocols.mcp_server.catalogue import FIXED_TOOLS, RUN_PREFIX, OfferedTool, tools_page
 from pentad.services.gateway.protocols.mcp_server.file_resources import TEMPLATE, FileResources
-from pentad.services.gateway.protocols.mcp_server.inputs import PersonsReply, questions_of, read_state
+from pentad.services.gateway.protocols.mcp_server.inputs import AskedState, PersonsReply, questions_of, read_state
 from pentad.services.gateway.protocols.mcp_server.memory_tools import MemoryTools
 from pentad.services.gateway.protocols.mcp_server.session_tools import SessionTools, ToolRequest
 from pentad.services.gateway.protocols.mcp_server.tool_answers import ToolAnswer, answer_of_problem
@@ -186,6 +186,8 @@ class McpServed:
         if asked is None:
             return None
         state, questions = asked
+        if not _may_answer(_caller(context), state):
+            return None
         requests = {
             key: ElicitRequest(params=ElicitRequestFormParams(message=each.message, requested_schema=each.form))
             for key, each in questions.items()
@@ -256,6 +258,11 @@ def _asks_people(context: Context) -> bool:
     if asks is None or context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         return False
     return asks.form is not None or asks.url is None
+
+
+def _may_answer(caller: Caller, asked: AskedState) -> bool:
+    """Return whether a caller may bring back the answer."""
+    return caller.grant is None or ("approve" if asked.calls else "send") in caller.grant.may
 
 
 def _replies(params: CallToolRequestParams) -> dict[str, PersonsReply]:
