@@ -58,6 +58,10 @@ from pentad.services.gateway.operator.server_routes import SecretRoutes, ToolSer
 from pentad.services.gateway.operator.tool_servers import ToolServerRegistry
 from pentad.services.gateway.operator.version_routes import VersionRoutes
 from pentad.services.gateway.protocols.agui.agui_routes import AguiRoutes
+from pentad.services.gateway.protocols.mcp_server.file_resources import FileResources
+from pentad.services.gateway.protocols.mcp_server.mcp_routes import McpRoutes
+from pentad.services.gateway.protocols.mcp_server.memory_tools import MemoryTools
+from pentad.services.gateway.protocols.mcp_server.session_tools import SessionParts, SessionTools
 from pentad.services.gateway.protocols.openai.chat_places import ChatPlaces
 from pentad.services.gateway.protocols.openai.chat_turns import ChatStores, ChatTurns
 from pentad.services.gateway.protocols.openai.kept_responses import KeptResponses
@@ -86,6 +90,7 @@ from pentad.services.gateway.tasks.task_routes import TaskRoutes
 from pentad.services.gateway.tasks.token_routes import TokenRoutes
 from pentad.services.gateway.tasks.tool_routes import ToolRoutes
 from pentad.services.gateway.tasks.turn_follower import TurnFollower
+from pentad.services.gateway.tasks.turn_states import TurnStates
 from pentad.services.gateway.tasks.turn_stream import TurnStreams
 from pentad.services.gateway.tasks.websocket import Commands, WebSockets
 from pentad.services.gateway.webhooks.dispatch import WebhookDispatch
@@ -142,7 +147,7 @@ ROUTE_GROUPS: tuple[type, ...] = (
     ),
     *(ToolServerRoutes, HttpToolRoutes, PluginRoutes, SecretRoutes, SignInRoutes),
     *(LiveSystemRoutes, DeadLetterRoutes, ScheduleRoutes, WebhookRoutes),
-    *(AguiRoutes, OpenAIRoutes, ResponsesRoutes, ConsoleRoutes, ModuleRoutes, DocumentRoutes),
+    *(AguiRoutes, McpRoutes, OpenAIRoutes, ResponsesRoutes, ConsoleRoutes, ModuleRoutes, DocumentRoutes),
 )
 """All groups of routes but health and metrics, which every service has."""
 
@@ -204,10 +209,15 @@ class GatewayService:
         webhooks = WebhookRegistry(store, secrets, settings.pentad_web_allow, shards)
         turns = TurnFollower(self._streams, self._intake, queries)
         tasks = TaskList(store, queries, TasksByTime(store, records, shards, settings.session_ttl_s))
+        states = TurnStates(turns, queries, approvals)
         memory_routes = self._memory_routes(queries, records)
+        parts = SessionParts(self._streams, turns, states, queries, approvals, control, self._book, shards)
+        self._mcp = McpRoutes(
+            SessionTools(parts), self._memory_tools, FileResources(self._workspaces, queries), self._book
+        )
         forks = Forks(store, queries, actors, self._book, self._models, self._erasures.task, settings)
         return (
-            MessageRoutes(self._intake, turns, queries, approvals, webhooks, shards),
+            MessageRoutes(self._intake, turns, states, webhooks, shards),
             WebhookRoutes(webhooks),
             SessionRoutes(queries, self._streams, shards),
             FileRoutes(self._workspaces, shards),
@@ -221,6 +231,7 @@ class GatewayService:
             *self._operator_routes(queries, turns),
             ScheduleRoutes(Schedules(store, settings.pentad_schedules, settings.pentad_schedule_s)),
             AguiRoutes(self._streams, turns, queries, approvals, shards),
+            self._mcp,
             ConsoleRoutes(on=settings.pentad_console == "on"),
             ModuleRoutes(),
             *self._openai_routes(queries, turns, forks, control),
@@ -253,6 +264,7 @@ class GatewayService:
         turns = MemoryTurns(settings.pentad_memory_calls)
         episodes = Episodes(store, records, shards)
         self._erasures = Erasures(store, queries, self._memories, shards, self._workspaces)
+        self._memory_tools = MemoryTools(self._memories, edits, turns)
         return (
             MemoryRoutes(self._memories, LiveMemory(store, queries), self._knowledge, episodes, turns, shards),
             ForgettingRoutes(Forgetting(store, vectors, graph, shards), undo, turns),
@@ -361,6 +373,7 @@ class GatewayService:
         """Close WebSockets with 1012, end streams and waits, and let answers finish."""
         self._streams.closing.set()
         await self._server.stop()
+        await self._mcp.aclose()
         await self._relay.stop()
         await self._watch.close()
         await self._inbox.close()

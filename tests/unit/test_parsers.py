@@ -49,6 +49,7 @@ from pentad.services.gateway.edge.tokens import TokenReader
 from pentad.services.gateway.memory.reindexing import read_reindexing
 from pentad.services.gateway.operator.dead_letters import parse_name
 from pentad.services.gateway.protocols.agui.run_input import read_interrupt, read_run_input
+from pentad.services.gateway.protocols.mcp_server.inputs import read_state
 from pentad.services.gateway.protocols.openai.chat_request import REQUEST_LIMIT, read_chat, without_data
 from pentad.services.gateway.protocols.openai.plain_chat import read_plain
 from pentad.services.gateway.protocols.openai.responses_request import read_response
@@ -192,7 +193,17 @@ READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
     "the tokens of a memory": (tokens_in, MAX_SEGMENT_CHARS),
     "words of an address": (
         lambda text: _each(
-            (parse_page, parse_name, parse_cursor, parse_steps_cursor, anchor_of, decoded_id, read_interrupt, sign_in),
+            (
+                parse_page,
+                parse_name,
+                parse_cursor,
+                parse_steps_cursor,
+                anchor_of,
+                decoded_id,
+                read_interrupt,
+                read_state,
+                sign_in,
+            ),
             text,
         ),
         HEAD,
