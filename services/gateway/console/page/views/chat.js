@@ -55,11 +55,14 @@ function SessionList({ chosen, news }) {
 }
 
 function Begin() {
-  const begin = async () => {
+  const begin = useAction(async () => {
     const session = client.session()
-    go(["chat", await session.named()], {}, { replace: true })
-  }
-  useEffect(() => void begin(), [])
+    const name = await session.named().finally(() => session.close())
+    go(["chat", name], {}, { replace: true })
+  })
+  useEffect(() => void begin.run(), [])
+  if (begin.error)
+    return html`<div><${Problem} error=${begin.error} /><${Act} action=${begin}>Try again<//></div>`
   return html`<p class="quiet" role="status">A new session begins …</p>`
 }
 
@@ -76,6 +79,7 @@ function Conversation({ id, layout, onNews }) {
       <header class="row">
         <h1 class="grow" title=${id}>${clip(id, 40)}</h1>
         ${status !== "connected" && html`<span class="warn" role="status">${status} …</span>`}
+        <a href=${addressOf(["memory"], { session_id: id })}>Memory</a>
         <a href=${addressOf(["chat", id], { layout: layout === "stream" ? "columns" : "stream" })}>${layout === "stream" ? "Side by side" : "One stream"}</a>
       </header>
       <${Problem} error=${error ?? move.error} />
@@ -98,7 +102,13 @@ function Stream({ state, session, colours, onMove }) {
   const [shown, setShown] = useState(SHOWN)
   const element = useRef(null)
   const follows = useRef(true)
-  const look = ({ target }) => (follows.current = target.scrollHeight - target.scrollTop - target.clientHeight < 60)
+  const top = useRef(0)
+  const look = ({ target }) => {
+    const isAtEnd = target.scrollHeight - target.scrollTop - target.clientHeight < 60
+    // More may have come since the view was moved to the end: only a move backwards is the person's.
+    follows.current = isAtEnd || (follows.current && target.scrollTop >= top.current)
+    top.current = target.scrollTop
+  }
   useEffect(() => {
     const follow = () => {
       const log = element.current // gone when the view was left meanwhile
@@ -161,8 +171,8 @@ function Waiting({ state }) {
   const questions = questionsOf(state)
   if (!calls.length && !questions.length) return null
   return html`<div class="panel waiting">
-    ${calls.map((call) => html`<${Approval} key=${call.tool_call_id} of=${call} />`)}
     ${questions.map(({ task_id: id, text }) => html`<p key=${id}><b>${clip(text, 400)}</b> <span class="quiet">Your next message to <${TaskLink} id=${id} /> answers it.</span></p>`)}
+    ${calls.map((call) => html`<${Approval} key=${call.tool_call_id} of=${call} />`)}
   </div>`
 }
 

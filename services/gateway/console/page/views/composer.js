@@ -29,10 +29,11 @@ export function Composer({ session, tasks, question }) {
       ...(user ? { userId: user } : {}),
       ...(files.length ? { files } : {}),
     }
+    const turn = session.send(content, options) // refuses at once what can never be sent
     setText("")
     setFiles([])
     field.current.focus()
-    return session.send(content, options).accepted
+    return turn.accepted
   })
   const submit = (event) => {
     event.preventDefault()

@@ -13,6 +13,7 @@ const STATS_MS = 2_000
 const KINDS = ["", "episodic", "semantic", "working"]
 const DAY_MS = 86_400_000
 const DAYS_BACK = 90
+const OF_WHOM = " of the whole tenant. Most of what is said belongs to a user or a session: name one above"
 /** Nodes that are drawn around the hits of a search. */
 const FEW_NODES = 200
 
@@ -93,8 +94,9 @@ function Hits({ query }) {
   const owner = { user_id: given.user_id, session_id: given.session_id }
   const [graph, setGraph] = useState(false)
   const hits = found.value?.hits ?? []
+  const words = `Nothing of that kind is remembered${owner.user_id || owner.session_id ? "" : OF_WHOM}.`
   const known = hits.filter((hit) => hit.kind === "semantic")
-  return html`<${Loading} of=${found} empty=${hits.length === 0} what="Nothing of that kind is remembered." />
+  return html`<${Loading} of=${found} empty=${hits.length === 0} what=${words} />
     ${known.length > 0 && html`<p><button type="button" aria-pressed=${graph} onClick=${() => setGraph(!graph)}>${graph ? "Hide" : "Show"} the graph around the hits</button></p>`}
     ${graph && html`<${Around} hits=${known} owner=${owner} asOf=${given.as_of} />`}
     <ol class="plain">${hits.map((hit) => html`<${Hit} key=${hit.id} of=${hit} owner=${owner} onForgotten=${found.reload} />`)}</ol>`

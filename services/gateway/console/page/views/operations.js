@@ -21,7 +21,7 @@ const PARTS = {
 
 /** `#/operations/PART`. */
 export function OperationsView({ place: { parts, query } }) {
-  const name = parts[1] in PARTS ? parts[1] : "live"
+  const name = Object.hasOwn(PARTS, parts[1]) ? parts[1] : "live"
   const [title, View, operators] = PARTS[name]
   const view = html`<${View} parts=${parts.slice(2)} query=${query} />`
   return html`<h1>Operations</h1>

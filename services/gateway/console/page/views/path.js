@@ -16,6 +16,7 @@ export function PathView({ task, steps, called }) {
   const has = called || steps.some((step) => step.manifest.graph_version)
   const path = useLoaded((signal) => pathOf(task, has, signal), [task.task_id, task.status, has], {
     every: live ? LIVE_MS : 0,
+    of: task.task_id,
   })
   if (path.error) return html`<${Problem} error=${path.error} />`
   if (!path.value?.run) return null
@@ -83,6 +84,6 @@ function marksOf(run) {
     visits[visit.node] = { times: (visits[visit.node]?.times ?? 0) + 1, state }
     before = visit.node
   }
-  if (run.success !== undefined && run.success !== null) passed.add(`${before} end`)
+  if (run.success) passed.add(`${before} end`)
   return { visits, passed }
 }

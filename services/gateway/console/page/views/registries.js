@@ -10,12 +10,13 @@ import { addressOf, go } from "../router.js"
 import { Difference } from "./difference.js"
 import { ForOperators } from "./for_operators.js"
 
-/** `name`: the field that names an entry; `shown`: what the list tells of one; `example`: a first entry to edit. */
+/** `name`: the field that names an entry; `shown`: what the list tells of one, below `heads`; `example`: a first entry to edit. */
 const REGISTRIES = {
   models: {
     title: "Models",
     path: "/v1/models",
     name: "id",
+    heads: ["Kind", "Model", "Health"],
     shown: (each) => [each.kind, each.model, each.health?.state ?? ""],
     example: { id: "fast", kind: "llm", protocol: "openai", endpoint: "http://127.0.0.1:11434/v1", model: "qwen3" },
   },
@@ -23,6 +24,7 @@ const REGISTRIES = {
     title: "Instructions",
     path: "/v1/instructions",
     name: "name",
+    heads: ["Description", "Model", "Version"],
     shown: (each) => [each.description, each.model ?? "default model", each.version],
     example: { name: "poet", description: "Writes a short poem.", system_prompt: "You write short poems." },
   },
@@ -30,6 +32,7 @@ const REGISTRIES = {
     title: "Graphs",
     path: "/v1/graphs",
     name: "name",
+    heads: ["Description", "Size", "Version"],
     shown: (each) => [each.description, `${each.nodes?.length ?? 0} nodes`, each.version],
     example: {
       name: "writer",
@@ -44,6 +47,7 @@ const REGISTRIES = {
     path: "/v1/approval-policies",
     name: "name",
     admin: true,
+    heads: ["Tool", "Then", "Reason"],
     shown: (each) => [each.tool ?? "all tools", each.then, each.reason ?? ""],
     example: { name: "ask-before-mail", tool: "mail_*", then: "ask", reason: "It leaves the house." },
   },
@@ -51,7 +55,7 @@ const REGISTRIES = {
 
 /** `#/registries/KIND`, `#/registries/KIND/NAME`. */
 export function RegistriesView({ place: { parts } }) {
-  const kind = parts[1] in REGISTRIES ? parts[1] : "models"
+  const kind = Object.hasOwn(REGISTRIES, parts[1]) ? parts[1] : "models"
   const registry = REGISTRIES[kind]
   const view = html`<${Registry} key=${kind} kind=${kind} registry=${registry} chosen=${parts[2]} />`
   return html`<h1>Registries</h1>
@@ -70,7 +74,7 @@ function Registry({ kind, registry, chosen }) {
     ${entry && html`<${Entry} key=${chosen} kind=${kind} registry=${registry} entry=${entry} others=${items} onChange=${setAdding} onRemoved=${entries.reload} />`}
     <div class="scroll" tabindex="0" role="region" aria-label=${registry.title}>
       <table>
-        <thead><tr><th>Name</th><th>Source</th><th></th><th></th><th></th></tr></thead>
+        <thead><tr>${["Name", "Source", ...registry.heads].map((head) => html`<th>${head}</th>`)}</tr></thead>
         <tbody>${items.map(
           (each) => html`<tr key=${each[registry.name]}>
           <td><a href=${addressOf(["registries", kind, each[registry.name]])}>${each[registry.name]}</a></td>

@@ -14,6 +14,8 @@ import { Waterfall } from "./waterfall.js"
 const STATUSES = ["pending", "active", "waiting", "stale", "completed", "failed", "cancelled"]
 const ENDED = ["completed", "failed", "cancelled"]
 const LIVE_MS = 1_000
+/** Pages of the session's tasks, of those that began while a task went on, in which its children are looked for. */
+const MAX_CHILD_PAGES = 5
 
 /** `#/tasks`, `#/tasks/ID`, `#/tasks/ID/steps/N`, `#/tasks/ID/compare/OTHER`. */
 export function TasksView({ place: { parts, query } }) {
@@ -73,10 +75,13 @@ function Trace({ id, step, query }) {
   const task = useLoaded((signal) => ask(`/v1/tasks/${id}`, { signal }), [id], { every: live ? LIVE_MS : 0 })
   const settled = task.value && (ENDED.includes(task.value.status) || task.value.archived_at)
   useEffect(() => setLive(!settled), [settled])
-  const steps = useLoaded((signal) => allSteps(id, signal), [id, task.value?.updated_at, task.value?.steps])
+  const steps = useLoaded((signal) => allSteps(id, signal), [id, task.value?.updated_at, task.value?.steps], {
+    of: id,
+  })
   const children = useLoaded(
     (signal) => childrenOf(task.value, signal),
-    [id, task.value?.session_id, task.value?.steps],
+    [id, task.value?.session_id, task.value?.steps, task.value?.status],
+    { of: id },
   )
   if (!task.value) return html`<h1>Task</h1><${Loading} of=${task} />`
   const chosen = steps.value?.find((each) => each.step === step)
@@ -99,6 +104,7 @@ function Head({ task, steps, onChange }) {
     onChange()
   })
   const ended = ENDED.includes(task.status)
+  const paused = task.status === "waiting" && [].concat(task.waiting_for ?? []).includes("paused")
   const usage = task.usage
   const facts = useMemo(() => timesOf(task, steps), [task, steps])
   return html`<div class="panel">
@@ -125,8 +131,8 @@ function Head({ task, steps, onChange }) {
     </dl>
     <div class="row">
       ${!ended && html`<${Act} action=${act} args=${["cancel"]} danger>Stop<//>`}
-      ${!ended && html`<${Act} action=${act} args=${["pause"]}>Pause<//>`}
-      ${task.status === "waiting" && html`<${Act} action=${act} args=${["resume"]}>Resume<//>`}
+      ${!ended && !paused && html`<${Act} action=${act} args=${["pause"]}>Pause<//>`}
+      ${paused && html`<${Act} action=${act} args=${["resume"]}>Resume<//>`}
       ${task.status === "waiting" && html`<${Act} action=${act} args=${["complete"]}>Close as done<//>`}
       ${ended && !task.archived_at && html`<${Act} action=${act} args=${["archive"]}>Archive now<//>`}
       ${steps.length > 0 && html`<button type="button" onClick=${() => setForking(true)}>Fork …</button>`}
@@ -159,6 +165,13 @@ async function allSteps(id, signal) {
 
 async function childrenOf(task, signal) {
   if (!task) return []
-  const page = await ask("/v1/tasks", { query: { session_id: task.session_id, limit: 100 }, signal })
-  return page.items.filter((each) => each.parent_task_id === task.task_id).reverse()
+  const lifetime = { session_id: task.session_id, since: task.created_at, until: task.completed_at, limit: 100 }
+  const children = []
+  let cursor = null
+  for (let page = 0; page === 0 || (cursor && page < MAX_CHILD_PAGES); page++) {
+    const { items, next } = await ask("/v1/tasks", { query: { ...lifetime, cursor }, signal })
+    children.push(...items.filter((each) => each.parent_task_id === task.task_id))
+    cursor = next
+  }
+  return children.reverse()
 }
