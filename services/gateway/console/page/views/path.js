@@ -9,6 +9,7 @@ import { drawn } from "../parts/flow_shape.js"
 
 const ENDED = ["completed", "failed", "cancelled"]
 const LIVE_MS = 500
+const CONFLICT = 409
 
 /** `called`: whether the task has started others, as an instruction does that calls agents. */
 export function PathView({ task, steps, called }) {
@@ -52,8 +53,13 @@ function Path({ of: { run, graph } }) {
 
 async function pathOf(task, has, signal) {
   if (!has && !(await graphNames(signal)).includes(task.instruction)) return { run: null }
-  const run = await ask(`/v1/tasks/${task.task_id}/path`, { signal })
-  return { run, graph: await graphOf(run, signal) }
+  try {
+    const run = await ask(`/v1/tasks/${task.task_id}/path`, { signal })
+    return { run, graph: await graphOf(run, signal) }
+  } catch (error) {
+    if (error.status === CONFLICT) return { run: null } // it has none, or its record keeps none
+    throw error
+  }
 }
 
 async function graphNames(signal) {
