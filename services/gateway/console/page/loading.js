@@ -43,14 +43,11 @@ export function useLoaded(load, deps, { every = 0, of = deps } = {}) {
  */
 export function usePages(load, deps) {
   const [more, setMore] = useState({ items: [], next: undefined, error: null, loading: false })
-  const first = useLoaded(
-    async (signal) => {
-      const page = await load(null, signal)
-      setMore({ items: [], next: page.next, error: null, loading: false })
-      return page
-    },
-    deps,
-  )
+  const first = useLoaded(async (signal) => {
+    const page = await load(null, signal)
+    setMore({ items: [], next: page.next, error: null, loading: false })
+    return page
+  }, deps)
   const readMore = async () => {
     setMore((old) => ({ ...old, loading: true }))
     try {

@@ -93,7 +93,11 @@ function Frame({ trouble, onAgain }) {
       <${Problem} error=${trouble ?? view.error} />
       ${trouble && html`<p><button type="button" onClick=${onAgain}>Try again</button></p>`}
       ${!place.valid && html`<p class="problem">This address names no place of the console.</p>`}
-      ${place.valid && view.name === name && view.View ? html`<${view.View} place=${place} />` : place.valid && html`<p class="quiet" role="status">Loading …</p>`}
+      ${
+        place.valid && view.name === name && view.View
+          ? html`<${view.View} place=${place} />`
+          : place.valid && html`<p class="quiet" role="status">Loading …</p>`
+      }
     </main>
   </div>`
 }

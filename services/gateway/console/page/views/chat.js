@@ -44,8 +44,10 @@ function SessionList({ chosen, news }) {
     <ul class="plain">
       ${sessions.items.map(
         (session) => html`<li key=${session.session_id}>
-        <a href=${addressOf(["chat", session.session_id])} aria-current=${session.session_id === chosen ? "page" : undefined}>
-          ${clip(session.last || session.session_id, 60)}<br /><span class="quiet"><${When} at=${session.updated_at} /></span>
+        <a href=${addressOf(["chat", session.session_id])}
+          aria-current=${session.session_id === chosen ? "page" : undefined}>
+          ${clip(session.last || session.session_id, 60)}<br /><span class="quiet">
+            <${When} at=${session.updated_at} /></span>
         </a>
       </li>`,
       )}
@@ -61,8 +63,7 @@ function Begin() {
     go(["chat", name], {}, { replace: true })
   })
   useEffect(() => void begin.run(), [])
-  if (begin.error)
-    return html`<div><${Problem} error=${begin.error} /><${Act} action=${begin}>Try again<//></div>`
+  if (begin.error) return html`<div><${Problem} error=${begin.error} /><${Act} action=${begin}>Try again<//></div>`
   return html`<p class="quiet" role="status">A new session begins …</p>`
 }
 
@@ -80,12 +81,15 @@ function Conversation({ id, layout, onNews }) {
         <h1 class="grow" title=${id}>${clip(id, 40)}</h1>
         ${status !== "connected" && html`<span class="warn" role="status">${status} …</span>`}
         <a href=${addressOf(["memory"], { session_id: id })}>Memory</a>
-        <a href=${addressOf(["chat", id], { layout: layout === "stream" ? "columns" : "stream" })}>${layout === "stream" ? "Side by side" : "One stream"}</a>
+        <a href=${addressOf(["chat", id], { layout: layout === "stream" ? "columns" : "stream" })}>
+          ${layout === "stream" ? "Side by side" : "One stream"}</a>
       </header>
       <${Problem} error=${error ?? move.error} />
       ${
         layout === "columns"
-          ? html`<div class="columns">${tasks.map((task) => html`<${Column} key=${task.task_id} task=${task} ...${shared} />`)}</div>`
+          ? html`<div class="columns">${tasks.map(
+              (task) => html`<${Column} key=${task.task_id} task=${task} ...${shared} />`,
+            )}</div>`
           : html`<${Stream} ...${shared} />`
       }
       <${Waiting} state=${state} />
@@ -119,9 +123,15 @@ function Stream({ state, session, colours, onMove }) {
   }, [state])
   const entries = state.order.slice(-shown)
   return html`<div class="stream" ref=${element} onScroll=${look} tabindex="0" role="log" aria-label="Messages">
-    ${entries.length < state.order.length && html`<button type="button" onClick=${() => setShown(shown + SHOWN)}>Earlier</button>`}
+    ${
+      entries.length < state.order.length &&
+      html`<button type="button" onClick=${() => setShown(shown + SHOWN)}>Earlier</button>`
+    }
     ${entries.length === 0 && html`<p class="quiet">Say something to begin.</p>`}
-    ${entries.map((entry) => html`<${Entry} key=${entry.key} entry=${entry} state=${state} session=${session} colours=${colours} onMove=${onMove} />`)}
+    ${entries.map(
+      (entry) => html`<${Entry} key=${entry.key} entry=${entry} state=${state} session=${session}
+      colours=${colours} onMove=${onMove} />`,
+    )}
   </div>`
 }
 
@@ -131,7 +141,10 @@ function Column({ task, state, session, colours, onMove }) {
   const entries = state.order.filter((entry) => family.has(entry.task_id ?? state.messages[entry.message_id]?.task_id))
   return html`<div class="column" ...${dropping(task.task_id, onMove)}>
     <header><${TaskName} task=${task} colours=${colours} /></header>
-    ${entries.slice(-SHOWN).map((entry) => html`<${Entry} key=${entry.key} entry=${entry} state=${state} session=${session} colours=${colours} onMove=${onMove} />`)}
+    ${entries.slice(-SHOWN).map(
+      (entry) => html`<${Entry} key=${entry.key} entry=${entry} state=${state}
+      session=${session} colours=${colours} onMove=${onMove} />`,
+    )}
   </div>`
 }
 
@@ -159,7 +172,11 @@ function Controls({ task, session }) {
   const paused = task.status === "waiting" && task.reason === "paused"
   return html`<div class="row">
     <${Act} action=${act} args=${["cancel"]} danger>Stop<//>
-    ${paused ? html`<${Act} action=${act} args=${["resume"]}>Resume<//>` : html`<${Act} action=${act} args=${["pause"]}>Pause<//>`}
+    ${
+      paused
+        ? html`<${Act} action=${act} args=${["resume"]}>Resume<//>`
+        : html`<${Act} action=${act} args=${["pause"]}>Pause<//>`
+    }
     ${task.status === "waiting" && !paused && html`<${Act} action=${act} args=${["complete"]}>Close<//>`}
     <${Problem} error=${act.error} />
   </div>`
@@ -171,7 +188,10 @@ function Waiting({ state }) {
   const questions = questionsOf(state)
   if (!calls.length && !questions.length) return null
   return html`<div class="panel waiting">
-    ${questions.map(({ task_id: id, text }) => html`<p key=${id}><b>${clip(text, 400)}</b> <span class="quiet">Your next message to <${TaskLink} id=${id} /> answers it.</span></p>`)}
+    ${questions.map(
+      ({ task_id: id, text }) => html`<p key=${id}><b>
+      ${clip(text, 400)}</b> <span class="quiet">Your next message to <${TaskLink} id=${id} /> answers it.</span></p>`,
+    )}
     ${calls.map((call) => html`<${Approval} key=${call.tool_call_id} of=${call} />`)}
   </div>`
 }

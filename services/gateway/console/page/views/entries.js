@@ -18,7 +18,8 @@ export function Entry({ entry, state, session, colours, onMove }) {
   if (entry.kind === "message") {
     const message = state.messages[entry.message_id]
     return message
-      ? html`<${Message} message=${message} session=${session} colour=${colours.get(message.task_id)} onMove=${onMove} />`
+      ? html`<${Message} message=${message} session=${session} colour=${colours.get(message.task_id)}
+        onMove=${onMove} />`
       : null
   }
   if (entry.kind === "step") {
@@ -41,19 +42,25 @@ const callsFor = (task, step) => (step.calls.length ? task.calls : NO_CALLS)
 const Message = memo(({ message, session, colour, onMove }) => {
   const drag = (event) => event.dataTransfer.setData(MESSAGE, message.message_id)
   const { routing, control, error } = message
-  return html`<article class="said person c${colour ?? ""}" draggable=${message.task_id !== null} onDragStart=${drag} aria-label="Message">
-    <p class="words">${message.text ?? html`<span class="quiet">(a message of ${message.user_id ?? "somebody"})</span>`}</p>
+  return html`<article class="said person c${colour ?? ""}" draggable=${message.task_id !== null} onDragStart=${drag}
+    aria-label="Message">
+    <p class="words">${message.text ?? html`<${Unknown} user=${message.user_id} />`}</p>
     ${message.files.map((path) => html`<p class="quiet" key=${path}><${File} session=${session} of=${{ path }} /></p>`)}
     <footer class="quiet">
       ${message.user_id && `${message.user_id} · `}<${When} at=${message.at} />
       ${message.status === "sending" && " · is being sent"}
       ${routing && html`<${Routing} of=${routing} message=${message} session=${session} onMove=${onMove} />`}
-      ${message.moves.map((move) => html`<span key=${move.at}> · moved from <${TaskLink} id=${move.from_task_id} /></span>`)}
+      ${message.moves.map(
+        (move) => html`<span key=${move.at}> · moved from <${TaskLink} id=${move.from_task_id} /></span>`,
+      )}
     </footer>
     ${control && html`<p>${control.content}</p>`}
     ${error && html`<p class="problem">${error.message}</p>`}
   </article>`
 })
+
+/** Stands for a message whose text nobody knows any more. */
+const Unknown = ({ user }) => html`<span class="quiet">(a message of ${user ?? "somebody"})</span>`
 
 /** The decision to which task the message went. Its candidates and the other tasks are drawn while it is open. */
 function Routing({ of: routing, message, session, onMove }) {
@@ -107,22 +114,37 @@ const Step = memo(({ taskId, goal, node, step, calls, colour, session }) => {
     ${step.ref && html`<${Whole} session=${session} task=${taskId} name=${step.ref} />`}
     ${live && html`<span class="live quiet" role="status">…</span>`}
     ${cut && html`<p class="warn">${step.finish_reason}</p>`}
-    ${callsOf({ calls }, step).map((call) => html`<${Call} key=${call.tool_call_id} call=${call} session=${session} />`)}
+    ${callsOf({ calls }, step).map(
+      (call) => html`<${Call} key=${call.tool_call_id} call=${call} session=${session} />`,
+    )}
   </article>`
 })
 
 const Call = memo(({ call, session }) => {
   const kind = { running: "active", waiting: "waiting", done: "completed", failed: "failed" }[call.status]
   return html`<details class="call">
-    <summary><code>${call.tool}</code> <span class="quiet">${clip(argsOf(call.args), 80)}</span> <${Status} of=${kind} /> ${call.duration_ms !== null ? duration(call.duration_ms) : ""}</summary>
+    <summary><code>${call.tool}</code> <span class="quiet">
+      ${clip(argsOf(call.args), 80)}</span> <${Status} of=${kind} />${" "}
+      ${call.duration_ms !== null ? duration(call.duration_ms) : ""}</summary>
     <${Value} of=${call.args} label="arguments" />
     ${call.error !== null && html`<p class="problem">${call.error}</p>`}
     ${call.result !== null && html`<${Value} of=${call.result} label="result" />`}
     ${call.result_ref && html`<${Whole} session=${session} task=${call.task_id} name=${call.result_ref} />`}
-    ${call.approval && call.approval.status !== "asked" && html`<p class="quiet">${call.approval.status}${call.approval.by ? ` by ${call.approval.by}` : ""} ${call.approval.decision_reason}</p>`}
+    ${
+      call.approval &&
+      call.approval.status !== "asked" &&
+      html`<p class="quiet">
+      ${call.approval.status}${call.approval.by ? ` by ${call.approval.by}` : ""} ${call.approval.decision_reason}</p>`
+    }
   </details>
   ${call.artifacts.map((file) => html`<p class="quiet" key=${file.path}><${File} session=${session} of=${file} /></p>`)}
-  ${call.progress && html`<p class="quiet" role="status">${call.progress} ${call.fraction !== null ? html`<progress max="1" value=${call.fraction} aria-label="progress"></progress>` : ""}</p>`}`
+  ${
+    call.progress &&
+    html`<p class="quiet" role="status">
+    ${call.progress} ${
+      call.fraction !== null ? html`<progress max="1" value=${call.fraction} aria-label="progress"></progress>` : ""
+    }</p>`
+  }`
 })
 
 /** A long text that events have only the beginning of. */
@@ -138,9 +160,12 @@ const Note = memo(({ event }) => {
   const words = {
     control_result: () => event.content,
     message_moved: () =>
-      `A message was moved${event.effects?.length ? `; these calls had been made: ${event.effects.map((each) => each.tool).join(", ")}` : ""}.`,
+      event.effects?.length
+        ? `A message was moved; these calls had been made: ${event.effects.map((each) => each.tool).join(", ")}.`
+        : "A message was moved.",
     compacted: () =>
-      `Earlier messages are summarised in prompts from here on: ${event.tokens_before} tokens became ${event.tokens_after}.`,
+      `Prompts have a summary of earlier messages from here on: ${event.tokens_before} tokens became ` +
+      `${event.tokens_after}.`,
     task_end: () => `The task ended as ${event.status}: ${event.reason}${event.detail ? `. ${event.detail}` : ""}`,
     error: () => event.message,
   }[event.type]

@@ -23,7 +23,10 @@ export function Files({ session, state }) {
   return html`<h2>Files</h2>
     <${Loading} of=${files} empty=${files.items.length === 0} what="There is none." />
     <ul class="plain">
-      ${files.items.map((file) => html`<li key=${`${file.path} ${file.etag}`}><${File} session=${session} of=${file} /></li>`)}
+      ${files.items.map(
+        (file) => html`<li key=${`${file.path} ${file.etag}`}>
+        <${File} session=${session} of=${file} /></li>`,
+      )}
     </ul>
     <${More} of=${files} />`
 }

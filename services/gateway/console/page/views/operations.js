@@ -25,6 +25,7 @@ export function OperationsView({ place: { parts, query } }) {
   const [title, View, operators] = PARTS[name]
   const view = html`<${View} parts=${parts.slice(2)} query=${query} />`
   return html`<h1>Operations</h1>
-    <${Tabs} label="Parts of operations" at=${title} of=${Object.entries(PARTS).map(([key, [each]]) => [each, addressOf(["operations", key])])} />
+    <${Tabs} label="Parts of operations" at=${title}
+      of=${Object.entries(PARTS).map(([key, [each]]) => [each, addressOf(["operations", key])])} />
     ${operators ? html`<${ForOperators}>${view}<//>` : view}`
 }

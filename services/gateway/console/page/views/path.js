@@ -28,20 +28,30 @@ function Path({ of: { run, graph } }) {
   const { nodes, edges } = useMemo(() => drawn(graph ?? asGraph(run)), [graph, run.path.length])
   const { visits, passed } = useMemo(() => marksOf(run), [run])
   return html`<section class="panel" aria-label="Path through the graph">
-    <h2>${run.graph} <span class="quiet">${run.graph_version ?? ""} · ${run.iterations} visits · ${duration(run.duration_ms)}</span></h2>
-    <${FlowView} nodes=${nodes} edges=${edges} visits=${visits} passed=${passed} label=${`Graph ${run.graph} with the path of this run`} />
+    <h2>${run.graph} <span class="quiet">
+      ${run.graph_version ?? ""} · ${run.iterations} visits · ${duration(run.duration_ms)}</span></h2>
+    <${FlowView} nodes=${nodes} edges=${edges} visits=${visits} passed=${passed}
+      label=${`Graph ${run.graph} with the path of this run`} />
     <div class="scroll" tabindex="0" role="region" aria-label="Visits">
       <table>
-        <thead><tr><th>Node</th><th>Kind</th><th>Outcome</th><th class="number">Time</th><th>Went on to</th><th>Judged</th><th>Tasks</th></tr></thead>
+        <thead><tr><th>Node</th><th>Kind</th><th>Outcome</th><th class="number">Time</th><th>Went on to</th>
+          <th>Judged</th><th>Tasks</th></tr></thead>
         <tbody>
           ${run.path.map(
             (visit, i) => html`<tr key=${i}>
             <td>${visit.node}</td><td>${visit.kind ?? ""}</td>
-            <td><${Status} of=${visit.outcome === "ok" ? "completed" : visit.outcome} />${visit.attempts > 1 ? ` ${visit.attempts} attempts` : ""}${visit.error ? html`<br /><span class="problem">${visit.error}</span>` : ""}</td>
+            <td><${Status} of=${visit.outcome === "ok" ? "completed" : visit.outcome} />
+              ${visit.attempts > 1 ? ` ${visit.attempts} attempts` : ""}${
+                visit.error ? html`<br /><span class="problem">${visit.error}</span>` : ""
+              }</td>
             <td class="number">${duration(visit.duration_ms)}</td>
             <td>${visit.next ?? "end"}</td>
-            <td>${Object.entries(visit.judged ?? {}).map(([condition, holds]) => html`<div>${holds ? "yes" : "no"}: ${condition}</div>`)}</td>
-            <td>${(visit.tasks ?? []).map((each) => html`<div><${TaskLink} id=${each.task_id} /> ${each.name} ${each.outcome}</div>`)}</td>
+            <td>${Object.entries(visit.judged ?? {}).map(
+              ([condition, holds]) => html`<div>${holds ? "yes" : "no"}: ${condition}</div>`,
+            )}</td>
+            <td>${(visit.tasks ?? []).map(
+              (each) => html`<div><${TaskLink} id=${each.task_id} /> ${each.name} ${each.outcome}</div>`,
+            )}</td>
           </tr>`,
           )}
         </tbody>

@@ -10,7 +10,10 @@ import { addressOf, go } from "../router.js"
 import { Difference } from "./difference.js"
 import { ForOperators } from "./for_operators.js"
 
-/** `name`: the field that names an entry; `shown`: what the list tells of one, below `heads`; `example`: a first entry to edit. */
+/**
+ * `name`: the field that names an entry; `shown`: what the list tells of one, below `heads`; `example`: a first entry
+ * to edit.
+ */
 const REGISTRIES = {
   models: {
     title: "Models",
@@ -59,7 +62,8 @@ export function RegistriesView({ place: { parts } }) {
   const registry = REGISTRIES[kind]
   const view = html`<${Registry} key=${kind} kind=${kind} registry=${registry} chosen=${parts[2]} />`
   return html`<h1>Registries</h1>
-    <${Tabs} label="Registries" at=${registry.title} of=${Object.entries(REGISTRIES).map(([key, each]) => [each.title, addressOf(["registries", key])])} />
+    <${Tabs} label="Registries" at=${registry.title}
+      of=${Object.entries(REGISTRIES).map(([key, each]) => [each.title, addressOf(["registries", key])])} />
     ${registry.admin ? html`<${ForOperators}>${view}<//>` : view}`
 }
 
@@ -71,7 +75,11 @@ function Registry({ kind, registry, chosen }) {
   return html`<p><button type="button" onClick=${() => setAdding(registry.example)}>Add …</button></p>
     <${Loading} of=${entries} empty=${items.length === 0} what="There is none." />
     ${chosen && entries.value && !entry && html`<p class="problem">There is no ${chosen}.</p>`}
-    ${entry && html`<${Entry} key=${chosen} kind=${kind} registry=${registry} entry=${entry} others=${items} onChange=${setAdding} onRemoved=${entries.reload} />`}
+    ${
+      entry &&
+      html`<${Entry} key=${chosen} kind=${kind} registry=${registry} entry=${entry} others=${items}
+      onChange=${setAdding} onRemoved=${entries.reload} />`
+    }
     <div class="scroll" tabindex="0" role="region" aria-label=${registry.title}>
       <table>
         <thead><tr>${["Name", "Source", ...registry.heads].map((head) => html`<th>${head}</th>`)}</tr></thead>
@@ -84,7 +92,11 @@ function Registry({ kind, registry, chosen }) {
         )}</tbody>
       </table>
     </div>
-    ${adding && html`<${Add} registry=${registry} value=${adding} entries=${items} onClose=${() => setAdding(null)} onAdded=${entries.reload} />`}`
+    ${
+      adding &&
+      html`<${Add} registry=${registry} value=${adding} entries=${items} onClose=${() => setAdding(null)}
+      onAdded=${entries.reload} />`
+    }`
 }
 
 /** What the gateway adds to an entry, and does not take back. */
@@ -119,13 +131,16 @@ function Compared({ registry, entry, own, others, onChange }) {
   const name = entry[registry.name]
   const [beside, setBeside] = useState("")
   const versions = useLoaded(
-    (signal) => (registry.admin ? askAsOperator : ask)(`${registry.path}/${encodeURIComponent(name)}/versions`, { signal }),
+    (signal) =>
+      (registry.admin ? askAsOperator : ask)(`${registry.path}/${encodeURIComponent(name)}/versions`, { signal }),
     [entry],
   )
   const kept = (versions.value?.items ?? []).filter((version) => version.entry)
   const now = statedOf(kept[0]?.entry ?? entry)
   const choices = new Map([
-    ...kept.slice(1).map((each, i) => [`${i + 1} before, ${time(each.at)}`, { before: statedOf(each.entry), after: now }]),
+    ...kept
+      .slice(1)
+      .map((each, i) => [`${i + 1} before, ${time(each.at)}`, { before: statedOf(each.entry), after: now }]),
     ...others
       .filter((each) => each !== entry)
       .map((each) => [each[registry.name], { before: statedOf(each), after: own }]),
@@ -139,7 +154,11 @@ function Compared({ registry, entry, own, others, onChange }) {
           ${[...choices.keys()].map((title) => html`<option key=${title}>${title}</option>`)}
         </select>
       </label>
-      ${other && html`<button type="button" onClick=${() => onChange({ ...other.before, [registry.name]: name })}>Take this one …</button>`}
+      ${
+        other &&
+        html`<button type="button"
+        onClick=${() => onChange({ ...other.before, [registry.name]: name })}>Take this one …</button>`
+      }
     </div>
     <${Problem} error=${versions.error} />
     ${
@@ -181,10 +200,16 @@ function Try({ kind, name, entry }) {
     run.run()
   }
   return html`<form onSubmit=${submit}>
-    <label class="field">Try it with this input <textarea rows="2" required value=${text} onInput=${(event) => setText(event.target.value)} /></label>
+    <label class="field">Try it with this input <textarea rows="2" required value=${text}
+      onInput=${(event) => setText(event.target.value)} /></label>
     <button disabled=${run.busy}>${run.busy ? "It runs …" : "Run"}</button>
     <${Problem} error=${run.error} />
-    ${run.done && html`<div role="status">${run.done.task_id && html`<p>Task <${TaskLink} id=${run.done.task_id} /></p>`}<${Value} of=${run.done.content ?? run.done.data ?? run.done} label="result" /></div>`}
+    ${
+      run.done &&
+      html`<div role="status">
+      ${run.done.task_id && html`<p>Task <${TaskLink} id=${run.done.task_id} /></p>`}
+      <${Value} of=${run.done.content ?? run.done.data ?? run.done} label="result" /></div>`
+    }
   </form>`
 }
 
@@ -199,8 +224,14 @@ function Add({ registry, value, entries, onClose, onAdded }) {
   })
   return html`<${Dialog} title=${`Add to ${registry.title.toLowerCase()}`} onClose=${onClose} wide>
     <${JsonField} label="Entry" value=${value} onChange=${setEntry} rows=${16} />
-    ${before && entry && html`<details open><summary>What changes</summary><${Difference} before=${statedOf(before)} after=${entry} titles=${["in use", "new"]} /></details>`}
+    ${
+      before &&
+      entry &&
+      html`<details open><summary>What changes</summary>
+      <${Difference} before=${statedOf(before)} after=${entry} titles=${["in use", "new"]} /></details>`
+    }
     <${Problem} error=${add.error} />
-    <div class="row end"><button type="button" class="primary" disabled=${add.busy || entry === undefined} onClick=${() => add.run()}>Register</button></div>
+    <div class="row end"><button type="button" class="primary" disabled=${add.busy || entry === undefined}
+      onClick=${() => add.run()}>Register</button></div>
   <//>`
 }

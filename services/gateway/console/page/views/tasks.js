@@ -41,7 +41,8 @@ function TaskList({ query }) {
           ${STATUSES.map((name) => html`<option value=${name}>${name}</option>`)}
         </select>
       </label>
-      <label>Session <input value=${session} onChange=${(event) => filter("session_id", event.target.value.trim())} /></label>
+      <label>Session <input value=${session}
+        onChange=${(event) => filter("session_id", event.target.value.trim())} /></label>
       <button type="button" onClick=${tasks.reload}>Refresh</button>
     </div>
     <${Loading} of=${tasks} empty=${tasks.items.length === 0} what="There is no such task." />
@@ -49,7 +50,8 @@ function TaskList({ query }) {
       tasks.items.length > 0 &&
       html`<div class="scroll" tabindex="0" role="region" aria-label="Tasks">
       <table>
-        <thead><tr><th>Task</th><th>Status</th><th>Goal</th><th class="number">Steps</th><th class="number">Tokens</th><th>Session</th><th>Updated</th></tr></thead>
+        <thead><tr><th>Task</th><th>Status</th><th>Goal</th><th class="number">Steps</th><th class="number">Tokens</th>
+          <th>Session</th><th>Updated</th></tr></thead>
         <tbody>
           ${tasks.items.map(
             (task) => html`<tr key=${task.task_id}>
@@ -93,7 +95,11 @@ function Trace({ id, step, query }) {
       onChoose=${(n) => go(["tasks", id, "steps", String(n)])} />`
     }
     ${step !== null && steps.value && !chosen && html`<p class="quiet">The task has no step ${step} yet.</p>`}
-    ${chosen && html`<${StepView} key=${`${id} ${step}`} task=${task.value} step=${chosen} prompt=${query.get("view") === "prompt"} />`}
+    ${
+      chosen &&
+      html`<${StepView} key=${`${id} ${step}`} task=${task.value} step=${chosen}
+      prompt=${query.get("view") === "prompt"} />`
+    }
     <${PathView} task=${task.value} steps=${steps.value ?? []} called=${Boolean(children.value?.length)} />`
 }
 
@@ -112,7 +118,8 @@ function Head({ task, steps, onChange }) {
       <h1 class="grow">${clip(task.goal, 200)}</h1>
       <${Status} of=${task.status} />
     </div>
-    <p class="quiet"><code>${task.task_id}</code> in <a href=${addressOf(["chat", task.session_id])}>${task.session_id}</a>
+    <p class="quiet"><code>${task.task_id}</code> in <a href=${addressOf(["chat", task.session_id])}>
+      ${task.session_id}</a>
       ${task.user_id && html` · user ${task.user_id}`} · ${task.instruction}
       ${task.parent_task_id && html` · started by <${TaskLink} id=${task.parent_task_id} />`}
       ${
@@ -123,11 +130,19 @@ function Head({ task, steps, onChange }) {
     </p>
     <dl class="facts">
       <dt>Began</dt><dd><${When} at=${task.created_at} /></dd>
-      ${task.completed_at && html`<dt>Ended</dt><dd><${When} at=${task.completed_at} />: ${task.reason}${task.detail ? ` – ${task.detail}` : ""}</dd>`}
+      ${
+        task.completed_at &&
+        html`<dt>Ended</dt><dd>
+        <${When} at=${task.completed_at} />: ${task.reason}${task.detail ? ` – ${task.detail}` : ""}</dd>`
+      }
       <dt>Time</dt><dd>${duration(facts.total)}: models ${duration(facts.models)}, tools ${duration(facts.tools)}</dd>
-      <dt>Tokens</dt><dd>${count(usage.input_tokens)} in, ${count(usage.output_tokens)} out, cache hits ${percent(usage.cached_tokens ?? 0, usage.input_tokens)}</dd>
+      <dt>Tokens</dt><dd>${count(usage.input_tokens)} in, ${count(usage.output_tokens)} out,
+        cache hits ${percent(usage.cached_tokens ?? 0, usage.input_tokens)}</dd>
       <dt>Cost</dt><dd>${dollars(usage.usd)}</dd>
-      ${task.waiting_for?.length > 0 && html`<dt>Waits for</dt><dd>${[].concat(task.waiting_for).join(", ")} ${task.waiting_for_tools?.join(", ")}</dd>`}
+      ${
+        task.waiting_for?.length > 0 &&
+        html`<dt>Waits for</dt><dd>${[].concat(task.waiting_for).join(", ")} ${task.waiting_for_tools?.join(", ")}</dd>`
+      }
     </dl>
     <div class="row">
       ${!ended && html`<${Act} action=${act} args=${["cancel"]} danger>Stop<//>`}
