@@ -21,7 +21,7 @@ NO_MODEL = "no model was there to be asked"
 """Problem in the record of a task about which nobody is asked: what it states is found by rule."""
 _RETRY_MS = 5_000
 """Milliseconds after which a task that was busy is archived again."""
-_MATERIALS = ("tools:", "instruction:")
+_MATERIALS = ("tools:", "instruction:", "graph:")
 """Prefixes of the large values that a record has: those that its manifests name by digest."""
 
 

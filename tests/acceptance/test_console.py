@@ -86,6 +86,11 @@ async def test_two_tasks_stream_side_by_side_and_a_message_is_moved_by_hand(cons
         await expect(moved).to_contain_text("moved from")
         await moved.locator(".routing summary").click()
         await expect(moved.locator(".routing")).to_contain_text("sure")
+        other = moved.get_by_label("Another task for the message")
+        await other.select_option(label="write of tea")
+        await expect(moved.get_by_text("moved from")).to_have_count(1)
+        await moved.get_by_role("button", name="Move").click()
+        await expect(moved.get_by_text("moved from")).to_have_count(2)
 
 
 async def test_a_call_is_edited_and_approved_and_another_refused(console: Stage) -> None:
@@ -240,6 +245,72 @@ async def test_the_run_of_a_graph_is_watched(console: Stage) -> None:
         held.set()
         await expect(path.locator(".node.done")).to_have_count(2)
         await expect(page.get_by_text("answered")).to_be_visible()
+        await page.get_by_role("button", name="Archive now").click()
+        async with console.api() as api:
+            await wait_until("the archive", lambda: _is_archived(api, str(task)))
+        await page.reload()
+        await expect(path.locator(".node.done")).to_have_count(2)
+
+
+async def _is_archived(api: Api, task: str) -> bool:
+    return (await api.get(f"/v1/tasks/{task}"))["archived_at"] is not None
+
+
+async def test_a_dialog_stays_as_it_is_while_its_task_goes_on(console: Stage) -> None:
+    held = asyncio.Event()
+
+    def script(request: dict[str, Any]) -> Reply:
+        if request["messages"][-1]["role"] == "tool":
+            return say("the end", wait=held)
+        return call(("calculator", {"expression": "6*7"}))
+
+    async with console.model(script), open_page(at(console, "chat", new_session())) as page:
+        await send(page, "go on")
+        await page.get_by_role("article", name="Step 1").get_by_role("link").first.click()
+        await page.get_by_role("button", name="Fork from here").click()
+        await page.get_by_label("New message").fill("half a sent")
+        held.set()
+        await expect(page.get_by_text("2. scripted")).to_have_count(1)
+        await expect(page.get_by_label("New message")).to_have_value("half a sent")
+
+
+async def test_an_image_that_a_tool_makes_is_shown_and_every_file_can_be_saved(console: Stage) -> None:
+    def script(request: dict[str, Any]) -> Reply:
+        return say("there it is") if request["messages"][-1]["role"] == "tool" else call(("picture", {}))
+
+    async with console.model(script), open_page(at(console, "chat", new_session())) as page:
+        await send(page, "draw a point")
+        shown = page.get_by_role("log").get_by_role("img", name="result.png")
+        await expect(shown).to_be_visible()
+        assert await shown.evaluate("image => image.decode().then(() => image.naturalWidth)") == 1
+        files = page.get_by_label("Tasks and files")
+        async with page.expect_download() as download:
+            await files.get_by_role("button", name="result.png").click()
+        assert (await (await download.value).path()).read_bytes().startswith(b"\x89PNG")
+
+
+async def test_a_message_that_is_too_long_stays_in_its_field(console: Stage) -> None:
+    async with open_page(at(console, "chat", new_session())) as page:
+        await send(page, "x" * 65_537)
+        await expect(page.get_by_role("alert")).to_contain_text("65")
+        assert len(await page.get_by_role("textbox", name="Message").input_value()) == 65_537
+
+
+async def test_a_gateway_that_cannot_work_is_told_of_and_asked_again(console: Stage) -> None:
+    async with open_page(console.url, go=False, allowed=("Failed to load resource",)) as page:
+        problem = json.dumps({"title": "Busy", "status": 500, "detail": f"{_HOSTILE}{'long ' * 10_000}"})
+        await page.route(
+            "**/v1/sessions?**",
+            lambda route: route.fulfill(status=500, content_type="application/problem+json", body=problem),
+        )
+        await page.goto(at(console, "tasks"))
+        told = page.get_by_role("alert")
+        await expect(told).to_contain_text("onerror")
+        assert len(await told.inner_text()) < 2_000
+        await page.unroute("**/v1/sessions?**")
+        await page.get_by_role("button", name="Try again").click()
+        await expect(told).to_have_count(0)
+        assert await page.evaluate("window.hurt") is None
 
 
 async def _task_of(api: Api, session: str) -> str | None:
@@ -270,6 +341,9 @@ async def test_hostile_text_and_names_run_no_script_and_ask_no_other_host(consol
         for hostile in ("%3Cimg%20src=x%20onerror=hurt=1%3E", "..%2F..%2Fmetrics", "..", "%09", "%E2%80%AE"):
             await page.goto(at(console, "tasks", hostile))
             await expect(page.get_by_text("This address names no place of the console.")).to_be_visible()
+        for unknown in ("toString", "operations/constructor", "registries/valueOf"):
+            await page.goto(at(console, unknown))
+            await expect(page.get_by_role("main")).not_to_contain_text("Loading")
         await page.goto(at(console, "chat", '"><svg\u2028onload=hurt=1>'))
         assert await page.evaluate("window.hurt") is None
 
@@ -405,6 +479,7 @@ async def test_an_instruction_is_registered_changed_compared_and_tried_out(conso
         await page.get_by_role("link", name="console_poet").click()
         shown = page.get_by_role("region", name="console_poet", exact=True).first
         before = shown.get_by_role("combobox", name="Compare with")
+        await expect(before.locator("option").nth(1)).to_contain_text("1 before")
         await before.select_option(index=1)
         await expect(shown.locator(".gone")).to_contain_text("Write short poems.")
         await expect(shown.locator(".added")).to_contain_text("Write long poems.")

@@ -1,6 +1,8 @@
 """Tools that a test holds in its hand: they say that they have begun, and end when the test lets them."""
 
 import asyncio
+import struct
+import zlib
 from pathlib import Path
 
 from pentad.shared.plugins.registry import tool
@@ -26,6 +28,21 @@ async def hold(mine: str, until: list[str], answer: str) -> str:
 
 def _exists(path: str) -> bool:
     return Path(path).exists()
+
+
+@tool(effect="pure")
+def picture() -> bytes:
+    """Draws one grey point, as a PNG."""
+    parts = (
+        (b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)),
+        (b"IDAT", zlib.compress(b"\0\x80")),
+        (b"IEND", b""),
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in parts)
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
 @tool(effect="pure", timeout=120)

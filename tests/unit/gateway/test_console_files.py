@@ -16,6 +16,9 @@ from pentad.services.gateway.console.console_routes import ConsoleRoutes, page_f
 from pentad.services.gateway.edge.operations import routes_of
 from pentad.services.gateway.edge.problems import ProblemError
 
+_MAX_LINE = 120
+"""Characters of a line of the page's modules, as of the code in Python."""
+_COMMENT = re.compile(r"^ *(?://|/?\*).*$", re.MULTILINE)
 _FOLDER = Path(__file__).parents[3] / "services" / "gateway" / "console"
 
 
@@ -76,6 +79,25 @@ def test_every_module_imports_what_is_there() -> None:
             target = (Path("/console") / name).parent.joinpath(found)
             resolved = str(target.resolve().relative_to("/")).removeprefix("console/")
             assert resolved in known | {"pentad.js"}, f"{name} imports {found}"
+
+
+def test_no_line_of_the_page_is_too_long_to_read_and_no_import_is_unused() -> None:
+    """Nothing else holds the style of the page's modules: no tool of JavaScript is needed to change them."""
+    for name, file in page_files().items():
+        if not name.endswith(".js") or name == "vendor.js":
+            continue
+        text = file.plain.decode()
+        assert [line for line in text.splitlines() if len(line) > _MAX_LINE] == [], (
+            f"{name} has lines that are too long"
+        )
+        for imported in _imported_names(text):
+            uses = re.findall(rf"(?<![\w$]){re.escape(imported)}(?![\w$])", _COMMENT.sub("", text))
+            assert len(uses) > 1, f"{name} imports {imported} and does not use it"
+
+
+def _imported_names(text: str) -> list[str]:
+    lists = re.findall(r"^import \{([^}]*)\} from", text, re.MULTILINE)
+    return [each.split(" as ")[-1].strip() for names in lists for each in names.split(",") if each.strip()]
 
 
 def _imports(text: str) -> list[str]:

@@ -30,7 +30,10 @@ export function signOut() {
   sessionStorage.removeItem(ADMIN_KEY)
 }
 
-/** Ask the gateway as the tenant. `options`: `method`, `query` (of a list each value; empty ones are left out), `body`, `signal`. */
+/**
+ * Ask the gateway as the tenant. `options`: `method`, `query` (of a list each value; empty ones are left out), `body`,
+ * `signal`.
+ */
 export const ask = (path, options) => asked(client, path, options)
 
 /** Ask the gateway as the operator: with the admin key, where one is given. */

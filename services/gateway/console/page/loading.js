@@ -4,16 +4,16 @@ import { useCallback, useEffect, useRef, useState } from "./html.js"
 /**
  * Load a value when the component appears and when `deps` change; with `every` again after so many milliseconds, while
  * the page is seen. `load` gets an AbortSignal, which ends what nobody waits for any more. The value before stays until
- * the next one is there.
+ * the next one is there, where it is of the same thing: `of` names the thing, and is all of `deps` when left out.
  */
-export function useLoaded(load, deps, { every = 0 } = {}) {
+export function useLoaded(load, deps, { every = 0, of = deps } = {}) {
   const [state, setState] = useState({ value: undefined, error: null, loading: true })
   const [round, setRound] = useState(0)
   const known = useRef(null)
   useEffect(() => {
     const stop = new AbortController()
     let timer = 0
-    const key = JSON.stringify(deps)
+    const key = JSON.stringify(of)
     setState((old) => ({ value: known.current === key ? old.value : undefined, error: null, loading: true }))
     known.current = key
     const once = async () => {
@@ -43,14 +43,11 @@ export function useLoaded(load, deps, { every = 0 } = {}) {
  */
 export function usePages(load, deps) {
   const [more, setMore] = useState({ items: [], next: undefined, error: null, loading: false })
-  const first = useLoaded(
-    async (signal) => {
-      const page = await load(null, signal)
-      setMore({ items: [], next: page.next, error: null, loading: false })
-      return page
-    },
-    deps,
-  )
+  const first = useLoaded(async (signal) => {
+    const page = await load(null, signal)
+    setMore({ items: [], next: page.next, error: null, loading: false })
+    return page
+  }, deps)
   const readMore = async () => {
     setMore((old) => ({ ...old, loading: true }))
     try {
@@ -69,19 +66,24 @@ export function usePages(load, deps) {
   }
 }
 
-/** Something that a person starts: `run` does it, `busy` while it goes on, `error` if it failed. */
+/**
+ * Something that a person starts: `run` does it, `busy` while it goes on, `error` if it failed. `run` stays the same
+ * function, so that what is given it is not drawn again.
+ */
 export function useAction(act) {
   const [state, setState] = useState({ busy: false, error: null, done: undefined })
-  const run = async (...given) => {
+  const latest = useRef(act)
+  latest.current = act
+  const run = useCallback(async (...given) => {
     setState({ busy: true, error: null, done: undefined })
     try {
-      const done = await act(...given)
+      const done = await latest.current(...given)
       setState({ busy: false, error: null, done: done ?? true })
       return done
     } catch (error) {
       setState({ busy: false, error, done: undefined })
       return undefined
     }
-  }
+  }, [])
   return { ...state, run }
 }

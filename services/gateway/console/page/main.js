@@ -29,7 +29,7 @@ function Console() {
   useEffect(() => void look(), [])
   if (entry.open === null) return html`<p class="quiet" role="status">Loading …</p>`
   if (!entry.open) return html`<${SignIn} error=${keys().api ? entry.error : null} onKey=${look} />`
-  return html`<${Frame} trouble=${entry.error} />`
+  return html`<${Frame} trouble=${entry.error} onAgain=${look} />`
 }
 
 function SignIn({ error, onKey }) {
@@ -61,9 +61,9 @@ function KeyForm({ onKey }) {
   </form>`
 }
 
-function Frame({ trouble }) {
+function Frame({ trouble, onAgain }) {
   const place = usePlace()
-  const name = place.parts[0] in VIEWS ? place.parts[0] : "chat"
+  const name = Object.hasOwn(VIEWS, place.parts[0]) ? place.parts[0] : "chat"
   const [asking, setAsking] = useState(false)
   const [view, setView] = useState({ name: "chat", View: ChatView, error: null })
   useEffect(() => {
@@ -91,8 +91,13 @@ function Frame({ trouble }) {
     ${asking && html`<${Keys} onClose=${() => setAsking(false)} />`}
     <main id="main" tabindex="-1">
       <${Problem} error=${trouble ?? view.error} />
+      ${trouble && html`<p><button type="button" onClick=${onAgain}>Try again</button></p>`}
       ${!place.valid && html`<p class="problem">This address names no place of the console.</p>`}
-      ${place.valid && view.name === name && view.View ? html`<${view.View} place=${place} />` : place.valid && html`<p class="quiet" role="status">Loading …</p>`}
+      ${
+        place.valid && view.name === name && view.View
+          ? html`<${view.View} place=${place} />`
+          : place.valid && html`<p class="quiet" role="status">Loading …</p>`
+      }
     </main>
   </div>`
 }

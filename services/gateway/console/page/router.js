@@ -1,7 +1,7 @@
 // Places in the console are addresses: `#/tasks/TASK/steps/3?view=prompt`, so that each can be kept, sent and opened.
 import { useEffect, useState } from "./html.js"
 
-/** Ids and names: no `/`, no blanks, and not the names of folders, so that none leads to another path of the gateway. */
+/** Ids and names: no `/`, no blanks, and not the names of folders, so that none leads to another path. */
 const NAME = /^(?!\.{1,2}$)[^\s/\\\p{C}]{1,4000}$/u
 
 /**

@@ -1,12 +1,15 @@
 // Small parts that all views use.
-import { ago, pretty, short, time } from "../format.js"
+import { ago, clip, pretty, short, time } from "../format.js"
 import { html, useEffect, useRef, useState } from "../html.js"
 import { addressOf } from "../router.js"
+
+/** Characters that are shown of an error, which others may have written. */
+const MAX_PROBLEM = 1_000
 
 /** What went wrong, in the gateway's words. */
 export function Problem({ error }) {
   if (!error) return null
-  return html`<p class="problem" role="alert">${error.message || String(error)}</p>`
+  return html`<p class="problem" role="alert">${clip(error.message || String(error), MAX_PROBLEM)}</p>`
 }
 
 /** The state of something loaded: nothing yet, an error, or that there is nothing. */
@@ -81,7 +84,8 @@ export function JsonField({ value, onChange, label, rows = 8 }) {
   }
   return html`<label class="field">
     ${label}
-    <textarea class="code" rows=${rows} spellcheck=${false} value=${text} onInput=${type} aria-invalid=${wrong !== ""} />
+    <textarea class="code" rows=${rows} spellcheck=${false} value=${text} onInput=${type}
+      aria-invalid=${wrong !== ""} />
     ${wrong && html`<span class="problem">${wrong}</span>`}
   </label>`
 }

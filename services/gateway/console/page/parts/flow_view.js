@@ -23,9 +23,16 @@ export function FlowView({ nodes, edges, visits = {}, passed = new Set(), onChoo
           <path d="M0 0 10 5 0 10z" fill="context-stroke" />
         </marker>
       </defs>
-      ${drawing.edges().map((edge) => html`<${Edge} of=${drawing.edge(edge)} passed=${passed.has(`${edge.v} ${edge.w}`)} />`)}
-      ${loops.map((edge) => html`<${Loop} of=${drawing.node(edge.from)} condition=${edge.condition} passed=${passed.has(`${edge.from} ${edge.from}`)} />`)}
-      ${drawing.nodes().map((key) => html`<${Box} name=${key} of=${drawing.node(key)} visit=${visits[key]} onChoose=${onChoose} />`)}
+      ${drawing
+        .edges()
+        .map((edge) => html`<${Edge} of=${drawing.edge(edge)} passed=${passed.has(`${edge.v} ${edge.w}`)} />`)}
+      ${loops.map(
+        (edge) => html`<${Loop} of=${drawing.node(edge.from)} condition=${edge.condition}
+        passed=${passed.has(`${edge.from} ${edge.from}`)} />`,
+      )}
+      ${drawing
+        .nodes()
+        .map((key) => html`<${Box} name=${key} of=${drawing.node(key)} visit=${visits[key]} onChoose=${onChoose} />`)}
     </svg>
   </div>`
 }
@@ -42,7 +49,8 @@ function Edge({ of: { points, condition, x, y }, passed }) {
 function Loop({ of: { x, y, width }, condition, passed }) {
   const side = x + width / 2
   return html`<g class=${passed ? "edge passed loop" : "edge loop"}>
-    <path d=${`M${side} ${y - 9}C${side + LOOP} ${y - 22} ${side + LOOP} ${y + 22} ${side} ${y + 9}`} marker-end="url(#tip)" />
+    <path d=${`M${side} ${y - 9}C${side + LOOP} ${y - 22} ${side + LOOP} ${y + 22} ${side} ${y + 9}`}
+      marker-end="url(#tip)" />
     ${condition && html`<text x=${side + LOOP - 4} y=${y + 4}><title>${condition}</title>${clip(condition, 34)}</text>`}
   </g>`
 }
@@ -50,10 +58,15 @@ function Loop({ of: { x, y, width }, condition, passed }) {
 function Box({ name, of: { x, y, width, height, kind, end }, visit, onChoose }) {
   const state = visit?.state ?? ""
   const press = onChoose && !end ? () => onChoose(name) : undefined
-  return html`<g class="node ${state} ${end ? "end" : ""}" transform="translate(${x - width / 2} ${y - height / 2})" onClick=${press}>
+  return html`<g class="node ${state} ${end ? "end" : ""}" transform="translate(${x - width / 2} ${y - height / 2})"
+    onClick=${press}>
     <rect width=${width} height=${height} rx=${end ? height / 2 : 6} />
     <text x=${width / 2} y=${kind ? 17 : height / 2 + 4}>${clip(name, 30)}</text>
-    ${kind && html`<text class="kind" x=${width / 2} y="31">${kind}${visit?.times > 1 ? ` · ${visit.times} times` : ""}</text>`}
+    ${
+      kind &&
+      html`<text class="kind" x=${width / 2} y="31">
+      ${kind}${visit?.times > 1 ? ` · ${visit.times} times` : ""}</text>`
+    }
   </g>`
 }
 

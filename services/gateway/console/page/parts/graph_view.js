@@ -6,8 +6,8 @@ const LAYOUT_MS = 4_000
 const COLOURS = ["#4c5fd5", "#c2487f", "#2e8f6b", "#b5651d", "#7a52c7", "#3187a8", "#8a7d1a", "#a33d3d"]
 
 /**
- * `nodes`: `[{id, label, kind, size}]`, `edges`: `[{from, to, label}]`; `chosen` is drawn larger, `onChoose` gets the id
- * of a node that is pressed. A graph that grows keeps its layout. Edges to unknown nodes are left out.
+ * `nodes`: `[{id, label, kind, size}]`, `edges`: `[{from, to, label}]`; `chosen` is drawn larger, `onChoose` gets the
+ * id of a node that is pressed. A graph that grows keeps its layout. Edges to unknown nodes are left out.
  */
 export function GraphView({ nodes, edges, chosen, onChoose, label }) {
   const element = useRef(null)

@@ -6,8 +6,8 @@ const MAX_CHARS = 200_000
 const marked = new Marked({ gfm: true, breaks: true })
 const CLEANED = {
   ALLOWED_TAGS: (
-    "a b blockquote br code del details em h1 h2 h3 h4 h5 h6 hr i input kbd li mark ol p pre s span strong sub summary " +
-    "sup table tbody td th thead tr ul"
+    "a b blockquote br code del details em h1 h2 h3 h4 h5 h6 hr i input kbd li mark ol p pre s span strong sub " +
+    "summary sup table tbody td th thead tr ul"
   ).split(" "),
   ALLOWED_ATTR: ["href", "title", "start", "align", "checked", "disabled", "type"],
   ALLOWED_URI_REGEXP: /^(https?|mailto):/i,

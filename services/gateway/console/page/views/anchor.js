@@ -16,7 +16,8 @@ export function AnchorView({ anchor }) {
   const { focus, before, after, place, short } = opened.value
   return html`<h1>Where it was said</h1>
     <p class="quiet">
-      Task <${TaskLink} id=${focus.task_id} step=${place?.step || undefined} />${place ? `, step ${place.step}, message ${place.position}` : ""}${short ? html`, <code>${short}</code>` : ""}
+      Task <${TaskLink} id=${focus.task_id} step=${place?.step || undefined} />
+        ${place ? `, step ${place.step}, message ${place.position}` : ""}${short ? html`, <code>${short}</code>` : ""}
     </p>
     ${before.map((quoted) => html`<${Quoted} key=${quoted.anchor} of=${quoted} />`)}
     <${Quoted} of=${focus} focus />

@@ -12,7 +12,8 @@ export function ApprovalList() {
     <${Loading} of=${waiting} empty=${waiting.items.length === 0} what="No call waits for a decision." />
     <ul class="plain">${waiting.items.map(
       (call) => html`<li class="panel" key=${call.tool_call_id}>
-      <p class="quiet">Task <${TaskLink} id=${call.task_id} /> in <a href=${addressOf(["chat", call.session_id])}>${call.session_id}</a>${call.user_id ? ` of ${call.user_id}` : ""}</p>
+      <p class="quiet">Task <${TaskLink} id=${call.task_id} /> in <a href=${addressOf(["chat", call.session_id])}>
+        ${call.session_id}</a>${call.user_id ? ` of ${call.user_id}` : ""}</p>
       <${Approval} of=${call} onDecided=${waiting.reload} />
     </li>`,
     )}</ul>
@@ -20,8 +21,8 @@ export function ApprovalList() {
 }
 
 /**
- * One call and the decision about it. `of` is as `GET /v1/approvals` lists it. A question of a tool's server is answered
- * with the values of its form.
+ * One call and the decision about it. `of` is as `GET /v1/approvals` lists it. A question of a tool's server is
+ * answered with the values of its form.
  */
 export function Approval({ of: call, onDecided }) {
   const asked = call.needs && call.needs !== "approval"
@@ -42,17 +43,28 @@ export function Approval({ of: call, onDecided }) {
     return decision
   })
   return html`<div class="approval" aria-label=${`Decision about ${call.tool}`} role="group">
-    <p><b>${call.tool}</b> ${asked ? "asks" : "waits for your decision"}${call.effect ? html` <span class="badge">${call.effect}</span>` : ""}</p>
+    <p><b>${call.tool}</b> ${asked ? "asks" : "waits for your decision"}${
+      call.effect
+        ? html` <span class="badge">
+      ${call.effect}</span>`
+        : ""
+    }</p>
     ${call.reason && html`<p><${Reason} text=${call.reason} /></p>`}
     ${
       editing
-        ? html`<${JsonField} label=${call.form ? "Answer" : "Arguments"} value=${args ?? {}} onChange=${setArgs} rows=${6} />`
+        ? html`<${JsonField} label=${call.form ? "Answer" : "Arguments"} value=${args ?? {}} onChange=${setArgs}
+          rows=${6} />`
         : html`<${Value} of=${call.args} label="arguments" />`
     }
-    ${call.form && html`<details><summary>What is asked for</summary><${Value} of=${call.form} label="form" /></details>`}
+    ${
+      call.form &&
+      html`<details><summary>What is asked for</summary><${Value} of=${call.form}
+      label="form" /></details>`
+    }
     <label class="field">Reason <input value=${reason} onInput=${(event) => setReason(event.target.value)} /></label>
     <div class="row">
-      <button type="button" class="primary" disabled=${decide.busy || (editing && args === undefined)} onClick=${() => decide.run(true)}>${editing && !call.form ? "Approve as edited" : "Approve"}</button>
+      <button type="button" class="primary" disabled=${decide.busy || (editing && args === undefined)}
+        onClick=${() => decide.run(true)}>${editing && !call.form ? "Approve as edited" : "Approve"}</button>
       ${!editing && !asked && html`<button type="button" onClick=${() => setEditing(true)}>Edit</button>`}
       <button type="button" class="danger" disabled=${decide.busy} onClick=${() => decide.run(false)}>Refuse</button>
       ${call.expires_at && html`<span class="quiet">until <${When} at=${call.expires_at} /></span>`}

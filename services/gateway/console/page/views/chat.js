@@ -44,8 +44,10 @@ function SessionList({ chosen, news }) {
     <ul class="plain">
       ${sessions.items.map(
         (session) => html`<li key=${session.session_id}>
-        <a href=${addressOf(["chat", session.session_id])} aria-current=${session.session_id === chosen ? "page" : undefined}>
-          ${clip(session.last || session.session_id, 60)}<br /><span class="quiet"><${When} at=${session.updated_at} /></span>
+        <a href=${addressOf(["chat", session.session_id])}
+          aria-current=${session.session_id === chosen ? "page" : undefined}>
+          ${clip(session.last || session.session_id, 60)}<br /><span class="quiet">
+            <${When} at=${session.updated_at} /></span>
         </a>
       </li>`,
       )}
@@ -55,11 +57,13 @@ function SessionList({ chosen, news }) {
 }
 
 function Begin() {
-  const begin = async () => {
+  const begin = useAction(async () => {
     const session = client.session()
-    go(["chat", await session.named()], {}, { replace: true })
-  }
-  useEffect(() => void begin(), [])
+    const name = await session.named().finally(() => session.close())
+    go(["chat", name], {}, { replace: true })
+  })
+  useEffect(() => void begin.run(), [])
+  if (begin.error) return html`<div><${Problem} error=${begin.error} /><${Act} action=${begin}>Try again<//></div>`
   return html`<p class="quiet" role="status">A new session begins …</p>`
 }
 
@@ -76,12 +80,16 @@ function Conversation({ id, layout, onNews }) {
       <header class="row">
         <h1 class="grow" title=${id}>${clip(id, 40)}</h1>
         ${status !== "connected" && html`<span class="warn" role="status">${status} …</span>`}
-        <a href=${addressOf(["chat", id], { layout: layout === "stream" ? "columns" : "stream" })}>${layout === "stream" ? "Side by side" : "One stream"}</a>
+        <a href=${addressOf(["memory"], { session_id: id })}>Memory</a>
+        <a href=${addressOf(["chat", id], { layout: layout === "stream" ? "columns" : "stream" })}>
+          ${layout === "stream" ? "Side by side" : "One stream"}</a>
       </header>
       <${Problem} error=${error ?? move.error} />
       ${
         layout === "columns"
-          ? html`<div class="columns">${tasks.map((task) => html`<${Column} key=${task.task_id} task=${task} ...${shared} />`)}</div>`
+          ? html`<div class="columns">${tasks.map(
+              (task) => html`<${Column} key=${task.task_id} task=${task} ...${shared} />`,
+            )}</div>`
           : html`<${Stream} ...${shared} />`
       }
       <${Waiting} state=${state} />
@@ -98,7 +106,13 @@ function Stream({ state, session, colours, onMove }) {
   const [shown, setShown] = useState(SHOWN)
   const element = useRef(null)
   const follows = useRef(true)
-  const look = ({ target }) => (follows.current = target.scrollHeight - target.scrollTop - target.clientHeight < 60)
+  const top = useRef(0)
+  const look = ({ target }) => {
+    const isAtEnd = target.scrollHeight - target.scrollTop - target.clientHeight < 60
+    // More may have come since the view was moved to the end: only a move backwards is the person's.
+    follows.current = isAtEnd || (follows.current && target.scrollTop >= top.current)
+    top.current = target.scrollTop
+  }
   useEffect(() => {
     const follow = () => {
       const log = element.current // gone when the view was left meanwhile
@@ -109,9 +123,15 @@ function Stream({ state, session, colours, onMove }) {
   }, [state])
   const entries = state.order.slice(-shown)
   return html`<div class="stream" ref=${element} onScroll=${look} tabindex="0" role="log" aria-label="Messages">
-    ${entries.length < state.order.length && html`<button type="button" onClick=${() => setShown(shown + SHOWN)}>Earlier</button>`}
+    ${
+      entries.length < state.order.length &&
+      html`<button type="button" onClick=${() => setShown(shown + SHOWN)}>Earlier</button>`
+    }
     ${entries.length === 0 && html`<p class="quiet">Say something to begin.</p>`}
-    ${entries.map((entry) => html`<${Entry} key=${entry.key} entry=${entry} state=${state} session=${session} colours=${colours} onMove=${onMove} />`)}
+    ${entries.map(
+      (entry) => html`<${Entry} key=${entry.key} entry=${entry} state=${state} session=${session}
+      colours=${colours} onMove=${onMove} />`,
+    )}
   </div>`
 }
 
@@ -121,7 +141,10 @@ function Column({ task, state, session, colours, onMove }) {
   const entries = state.order.filter((entry) => family.has(entry.task_id ?? state.messages[entry.message_id]?.task_id))
   return html`<div class="column" ...${dropping(task.task_id, onMove)}>
     <header><${TaskName} task=${task} colours=${colours} /></header>
-    ${entries.slice(-SHOWN).map((entry) => html`<${Entry} key=${entry.key} entry=${entry} state=${state} session=${session} colours=${colours} onMove=${onMove} />`)}
+    ${entries.slice(-SHOWN).map(
+      (entry) => html`<${Entry} key=${entry.key} entry=${entry} state=${state}
+      session=${session} colours=${colours} onMove=${onMove} />`,
+    )}
   </div>`
 }
 
@@ -149,7 +172,11 @@ function Controls({ task, session }) {
   const paused = task.status === "waiting" && task.reason === "paused"
   return html`<div class="row">
     <${Act} action=${act} args=${["cancel"]} danger>Stop<//>
-    ${paused ? html`<${Act} action=${act} args=${["resume"]}>Resume<//>` : html`<${Act} action=${act} args=${["pause"]}>Pause<//>`}
+    ${
+      paused
+        ? html`<${Act} action=${act} args=${["resume"]}>Resume<//>`
+        : html`<${Act} action=${act} args=${["pause"]}>Pause<//>`
+    }
     ${task.status === "waiting" && !paused && html`<${Act} action=${act} args=${["complete"]}>Close<//>`}
     <${Problem} error=${act.error} />
   </div>`
@@ -161,8 +188,11 @@ function Waiting({ state }) {
   const questions = questionsOf(state)
   if (!calls.length && !questions.length) return null
   return html`<div class="panel waiting">
+    ${questions.map(
+      ({ task_id: id, text }) => html`<p key=${id}><b>
+      ${clip(text, 400)}</b> <span class="quiet">Your next message to <${TaskLink} id=${id} /> answers it.</span></p>`,
+    )}
     ${calls.map((call) => html`<${Approval} key=${call.tool_call_id} of=${call} />`)}
-    ${questions.map(({ task_id: id, text }) => html`<p key=${id}><b>${clip(text, 400)}</b> <span class="quiet">Your next message to <${TaskLink} id=${id} /> answers it.</span></p>`)}
   </div>`
 }
 

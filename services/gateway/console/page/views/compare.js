@@ -1,16 +1,24 @@
 // Two tasks side by side, and the step at which they part.
 import { ask } from "../client.js"
 import { clip, count, dollars } from "../format.js"
-import { html } from "../html.js"
+import { html, useEffect, useState } from "../html.js"
 import { useLoaded } from "../loading.js"
 import { Loading, Status, TaskLink } from "../parts/basics.js"
 import { Markdown } from "../parts/markdown.js"
 
 const LIVE = ["pending", "active"]
+const ENDED = ["completed", "failed", "cancelled"]
 const AGAIN_MS = 1_000
 
 export function CompareView({ a, b }) {
-  const found = useLoaded((signal) => compared(a, b, signal), [a, b], { every: AGAIN_MS })
+  const [live, setLive] = useState(true)
+  const found = useLoaded((signal) => compared(a, b, signal), [a, b, live], {
+    every: live ? AGAIN_MS : 0,
+    of: [a, b],
+  })
+  const goesOn =
+    !found.value || [found.value.comparison.a, found.value.comparison.b].some(({ status }) => !ENDED.includes(status))
+  useEffect(() => setLive(goesOn), [goesOn])
   if (!found.value) return html`<h1>Compare</h1><${Loading} of=${found} />`
   const { comparison, answers } = found.value
   const { parts_at: parting, differs, steps, same_steps: same } = comparison
@@ -46,14 +54,20 @@ function Side({ task, usage, answer }) {
   return html`<section class="panel">
     <h2><${TaskLink} id=${task.task_id} /> <${Status} of=${task.status} /></h2>
     <p class="quiet">${clip(task.goal, 100)}</p>
-    <p class="quiet">after the parting: ${count(usage.input_tokens)} tokens in, ${count(usage.output_tokens)} out, ${dollars(usage.usd)}</p>
-    ${answer ? html`<${Markdown} text=${answer} />` : html`<p class="quiet">${LIVE.includes(task.status) ? "It goes on." : "It has no answer."}</p>`}
+    <p class="quiet">after the parting: ${count(usage.input_tokens)} tokens in,
+      ${" "}${count(usage.output_tokens)} out, ${dollars(usage.usd)}</p>
+    ${
+      answer
+        ? html`<${Markdown} text=${answer} />`
+        : html`<p class="quiet">${LIVE.includes(task.status) ? "It goes on." : "It has no answer."}</p>`
+    }
   </section>`
 }
 
 function Cell({ task, step, of }) {
   if (!of) return html`<span class="quiet">–</span>`
-  return html`<${TaskLink} id=${task} step=${step} /> ${of.model} · ${of.finish_reason}${of.calls.length ? `: ${of.calls.join(", ")}` : ""}`
+  return html`<${TaskLink} id=${task}
+    step=${step} /> ${of.model} · ${of.finish_reason}${of.calls.length ? `: ${of.calls.join(", ")}` : ""}`
 }
 
 async function compared(a, b, signal) {

@@ -29,10 +29,11 @@ export function Composer({ session, tasks, question }) {
       ...(user ? { userId: user } : {}),
       ...(files.length ? { files } : {}),
     }
+    const turn = session.send(content, options) // refuses at once what can never be sent
     setText("")
     setFiles([])
     field.current.focus()
-    return session.send(content, options).accepted
+    return turn.accepted
   })
   const submit = (event) => {
     event.preventDefault()
@@ -46,16 +47,21 @@ export function Composer({ session, tasks, question }) {
     sessionStorage.setItem(USER, event.target.value.trim())
   }
   return html`<form class="composer" onSubmit=${submit}>
-    <textarea ref=${field} rows="2" aria-label="Message" placeholder=${question ? "Your answer" : "Message"} autofocus value=${text}
+    <textarea ref=${field} rows="2" aria-label="Message" placeholder=${question ? "Your answer" : "Message"} autofocus
+      value=${text}
       onInput=${(event) => setText(event.target.value)} onKeyDown=${type} />
     <div class="row">
       <label>To <select value=${to} onChange=${(event) => setTo(event.target.value)}>
         <option value="">${question ? "the task that asks" : "the task it belongs to"}</option>
         <option value="new">a new task</option>
-        ${tasks.map((task) => html`<option value=${task.task_id}>${clip(task.goal ?? task.task_id, 40)}${ENDED.includes(task.status) ? " (ended)" : ""}</option>`)}
+        ${tasks.map(
+          (task) => html`<option value=${task.task_id}>
+          ${clip(task.goal ?? task.task_id, 40)}${ENDED.includes(task.status) ? " (ended)" : ""}</option>`,
+        )}
       </select></label>
       <label>As user <input size="8" value=${user} onChange=${name} /></label>
-      <label class="button">Attach <input class="hidden" type="file" multiple onChange=${(event) => attach.run([...event.target.files])} /></label>
+      <label class="button">Attach <input class="hidden" type="file" multiple
+        onChange=${(event) => attach.run([...event.target.files])} /></label>
       ${files.map((path) => html`<span class="badge" key=${path}>${path}</span>`)}
       <span class="grow"></span>
       <button class="primary" disabled=${!text.trim()}>Send</button>

@@ -63,10 +63,20 @@ function Letter({ id }) {
       <dl class="facts">
         <dt>Set aside</dt><dd><${When} at=${at} /> after ${attempts} attempts</dd>
         <dt>Stream</dt><dd><code>${stream}</code></dd>
-        <dt>Whose</dt><dd>${tenant ?? "unknown"}${session ? html`, session <a href=${addressOf(["chat", session])}>${session}</a>` : ""}${task ? html`, task <${TaskLink} id=${task} />` : ""}</dd>
+        <dt>Whose</dt><dd>${tenant ?? "unknown"}${
+          session
+            ? html`, session <a href=${addressOf(["chat", session])}>
+          ${session}</a>`
+            : ""
+        }${task ? html`, task <${TaskLink} id=${task} />` : ""}</dd>
       </dl>
       <h3>What led to it</h3>
-      <ol>${(chain ?? []).map((link) => html`<li key=${link.id}>${link.kind} ${link.kind === "task" ? html`<${TaskLink} id=${link.id} />` : html`<code>${link.id}</code>`}</li>`)}</ol>
+      <ol>${(chain ?? []).map(
+        (link) => html`<li key=${link.id}>
+        ${link.kind} ${
+          link.kind === "task" ? html`<${TaskLink} id=${link.id} />` : html`<code>${link.id}</code>`
+        }</li>`,
+      )}</ol>
       <details><summary>What was set aside</summary><${Value} of=${body} label="body" /></details>
     </section>
     <${Redrive} id=${id} redrive=${redrive} />`
@@ -87,13 +97,19 @@ function Redrive({ id, redrive }) {
     setBody(value)
   }
   if (send.done)
-    return html`<section class="panel"><p class="good" role="status">It was sent again.</p><${Value} of=${send.done} label="what the gateway answered" /></section>`
+    return html`<section class="panel"><p class="good" role="status">It was sent again.</p>
+      <${Value} of=${send.done} label="what the gateway answered" /></section>`
   return html`<section class="panel">
     <h2>Send it again</h2>
     ${redrive?.problem && html`<p class="warn">${redrive.problem}</p>`}
-    ${redrive?.body !== undefined && redrive?.body !== null && html`<${JsonField} label="What is sent" value=${redrive.body} onChange=${edit} rows=${10} />`}
+    ${
+      redrive?.body !== undefined &&
+      redrive?.body !== null &&
+      html`<${JsonField} label="What is sent" value=${redrive.body} onChange=${edit} rows=${10} />`
+    }
     <div class="row">
-      <button type="button" class="primary" disabled=${send.busy || (edited && body === undefined)} onClick=${() => send.run()}>Redrive</button>
+      <button type="button" class="primary" disabled=${send.busy || (edited && body === undefined)}
+        onClick=${() => send.run()}>Redrive</button>
       <${Act} action=${discard} danger confirm="Remove it for good?">Discard<//>
     </div>
     <${Problem} error=${send.error ?? discard.error} />

@@ -6,9 +6,13 @@ const MAX_LINES = 2_000
 
 export function Difference({ before, after, titles }) {
   const lines = useMemo(() => compared(linesOf(before), linesOf(after)), [before, after])
-  return html`<div class="difference scroll" tabindex="0" role="region" aria-label=${`${titles[0]} and ${titles[1]} compared`}>
+  return html`<div class="difference scroll" tabindex="0" role="region"
+    aria-label=${`${titles[0]} and ${titles[1]} compared`}>
     <p class="quiet">− ${titles[0]} · + ${titles[1]}</p>
-    ${lines.map(({ kind, text }, i) => html`<div key=${i} class="line ${kind}"><span aria-hidden="true">${{ gone: "−", added: "+", same: " " }[kind]}</span> <code>${text}</code></div>`)}
+    ${lines.map(
+      ({ kind, text }, i) => html`<div key=${i} class="line ${kind}"><span aria-hidden="true">
+      ${{ gone: "−", added: "+", same: " " }[kind]}</span> <code>${text}</code></div>`,
+    )}
   </div>`
 }
 

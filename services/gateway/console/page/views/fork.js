@@ -24,21 +24,31 @@ export function Fork({ task, step, onClose }) {
     ${
       begun
         ? html`<p>The fork has begun.</p>
-          ${begun.effects.length > 0 && html`<p class="warn">It does not repeat these calls of the task, which came later: ${begun.effects.map((each) => each.tool).join(", ")}.</p>`}
+          ${
+            begun.effects.length > 0 &&
+            html`<p class="warn">It does not repeat these calls of the task, which came later:
+            ${" "}${begun.effects.map((each) => each.tool).join(", ")}.</p>`
+          }
           <p class="row">
             <a class="button" href=${addressOf(["tasks", begun.task_id])} onClick=${onClose}>Open the fork</a>
-            <a class="button" href=${addressOf(["tasks", task.task_id, "compare", begun.task_id])} onClick=${onClose}>Compare</a>
+            <a class="button" href=${addressOf(["tasks", task.task_id, "compare", begun.task_id])}
+              onClick=${onClose}>Compare</a>
           </p>`
         : html`<form onSubmit=${submit}>
-          <label class="field">Shares the past up to step <input type="number" min="0" max=${task.steps} value=${form.step} onInput=${set("step")} /></label>
-          <label class="field">New message (left out: it goes on by itself)<textarea rows="3" value=${form.content} onInput=${set("content")} /></label>
+          <label class="field">Shares the past up to step <input type="number" min="0" max=${task.steps}
+            value=${form.step} onInput=${set("step")} /></label>
+          <label class="field">New message (left out: it goes on by itself)<textarea rows="3" value=${form.content}
+            onInput=${set("content")} /></label>
           <label class="field">Model
             <select value=${form.model} onChange=${set("model")}>
               <option value="">as before</option>
-              ${models.value?.items.filter((each) => each.kind === "llm").map((each) => html`<option value=${each.id}>${each.id}</option>`)}
+              ${models.value?.items
+                .filter((each) => each.kind === "llm")
+                .map((each) => html`<option value=${each.id}>${each.id}</option>`)}
             </select>
           </label>
-          <label class="field">Instruction (left out: as before)<input value=${form.instruction} onInput=${set("instruction")} /></label>
+          <label class="field">Instruction (left out: as before)<input value=${form.instruction}
+            onInput=${set("instruction")} /></label>
           <${Problem} error=${fork.error} />
           <div class="row end"><button class="primary" disabled=${fork.busy}>Fork</button></div>
         </form>`

@@ -48,9 +48,13 @@ export function Live() {
     [duration(lag * 1000), "memory is behind"],
   ]
   return html`<${Problem} error=${now.error} />
-    <div class="tiles">${tiles.map(([figure, name, link]) => html`<div class="tile" key=${name}><b>${figure}</b><span>${link ? html`<a href=${link}>${name}</a>` : name}</span></div>`)}</div>
+    <div class="tiles">${tiles.map(
+      ([figure, name, link]) => html`<div class="tile" key=${name}><b>${figure}</b><span>
+      ${link ? html`<a href=${link}>${name}</a>` : name}</span></div>`,
+    )}</div>
     ${waits && html`<p class="warn">Ended tasks are not remembered now: ${waits}</p>`}
-    <${Table} title="Streams" left=${left.streams} heads=${["Stream", "Group", "#Lag", "#Pending", "#Oldest", "#Consumers", "#Length"]}
+    <${Table} title="Streams" left=${left.streams}
+      heads=${["Stream", "Group", "#Lag", "#Pending", "#Oldest", "#Consumers", "#Length"]}
       rows=${streams.flatMap((stream) =>
         stream.groups.map((group) => ({
           key: `${stream.key} ${group.name}`,
@@ -65,7 +69,8 @@ export function Live() {
           ],
         })),
       )} />
-    <${Table} title="Services" left=${left.services} heads=${["Service", "State", "Release", "Where", "#Under way", "Queues", "Seen"]}
+    <${Table} title="Services" left=${left.services}
+      heads=${["Service", "State", "Release", "Where", "#Under way", "Queues", "Seen"]}
       rows=${services.map((each) => ({
         key: each.name,
         cells: [
@@ -78,7 +83,8 @@ export function Live() {
           html`<${When} at=${each.seen_at} />`,
         ],
       }))} />
-    <${Table} title="Models" left=${left.models} heads=${["Model", "State", "#Under way", "#Limit", "#Waiting", "#Processes", "Error"]}
+    <${Table} title="Models" left=${left.models}
+      heads=${["Model", "State", "#Under way", "#Limit", "#Waiting", "#Processes", "Error"]}
       rows=${models.map((each) => ({
         key: each.id,
         cells: [
@@ -93,15 +99,26 @@ export function Live() {
       }))} />
     <section class="panel">
       <h2>Tools</h2>
-      <p><a href=${addressOf(["operations", "tools"])}>${count(tools.alive)} of ${count(tools.total)} tools</a> have a worker, ${count(tools.servers_ready)} of ${count(tools.servers)} MCP servers are ready.</p>
+      <p><a href=${addressOf(["operations", "tools"])}>
+        ${count(tools.alive)} of ${count(tools.total)} tools</a> have a worker,
+        ${" "}${count(tools.servers_ready)} of ${count(tools.servers)} MCP servers are ready.</p>
       <ul>
-        ${tools.troubled.map((each) => html`<li key=${each.name}><code>${each.name}</code> ${each.why} ${each.tenant_id ?? ""}</li>`)}
-        ${tools.troubled_servers.map((each) => html`<li key=${each.name}><code>${each.name}</code> ${each.condition ?? "unknown"} ${each.error ?? ""}</li>`)}
+        ${tools.troubled.map(
+          (each) => html`<li key=${each.name}><code>${each.name}</code> ${each.why} ${each.tenant_id ?? ""}</li>`,
+        )}
+        ${tools.troubled_servers.map(
+          (each) => html`<li key=${each.name}><code>
+          ${each.name}</code> ${each.condition ?? "unknown"} ${each.error ?? ""}</li>`,
+        )}
       </ul>
     </section>
     <${Table} title="Tenants" left=${left.tenants} heads=${["Tenant", "#Active", "#Queued", "#Approvals", "#Messages"]}
-      rows=${tasks.tenants.map((each) => ({ key: each.tenant_id, cells: [each.tenant_id, count(each.active), count(each.queued), count(each.approvals), count(each.messages)] }))} />
-    <${Table} title="Tasks that go on" left=${left.newest} heads=${["Task", "Tenant", "Status", "Goal", "#Steps", "Waits for", "Updated"]}
+      rows=${tasks.tenants.map(({ tenant_id: tenant, active, queued, approvals: asked, messages: waiting }) => ({
+        key: tenant,
+        cells: [tenant, ...[active, queued, asked, waiting].map(count)],
+      }))} />
+    <${Table} title="Tasks that go on" left=${left.newest}
+      heads=${["Task", "Tenant", "Status", "Goal", "#Steps", "Waits for", "Updated"]}
       rows=${tasks.newest.map((each) => ({
         key: each.task_id,
         cells: [
@@ -127,7 +144,10 @@ function Table({ title, heads, rows, left = 0 }) {
         : html`<div class="scroll" tabindex="0" role="region" aria-label=${title}>
           <table>
             <thead><tr>${heads.map((head) => html`<th class=${kind(head)}>${head.replace("#", "")}</th>`)}</tr></thead>
-            <tbody>${rows.map(({ key, cells }) => html`<tr key=${key}>${cells.map((cell, i) => html`<td class=${kind(heads[i])}>${cell}</td>`)}</tr>`)}</tbody>
+            <tbody>${rows.map(
+              ({ key, cells }) => html`<tr key=${key}>
+              ${cells.map((cell, i) => html`<td class=${kind(heads[i])}>${cell}</td>`)}</tr>`,
+            )}</tbody>
           </table>
         </div>`
     }

@@ -13,6 +13,7 @@ const STATS_MS = 2_000
 const KINDS = ["", "episodic", "semantic", "working"]
 const DAY_MS = 86_400_000
 const DAYS_BACK = 90
+const OF_WHOM = " of the whole tenant. Most of what is said belongs to a user or a session: name one above"
 /** Nodes that are drawn around the hits of a search. */
 const FEW_NODES = 200
 
@@ -32,7 +33,11 @@ function SearchView({ query }) {
     </div>
     <${Stats} />
     <${SearchForm} query=${query} />
-    ${query.get("q") ? html`<${Hits} query=${query} />` : html`<p class="quiet">Ask for something that was said in an earlier task.</p>`}
+    ${
+      query.get("q")
+        ? html`<${Hits} query=${query} />`
+        : html`<p class="quiet">Ask for something that was said in an earlier task.</p>`
+    }
     ${adding && html`<${Add} onClose=${() => setAdding(false)} />`}`
 }
 
@@ -62,15 +67,19 @@ function SearchForm({ query }) {
   }
   return html`<form class="panel" role="search" onSubmit=${submit}>
     <div class="row">
-      <input class="grow" type="search" name="q" aria-label="Question" placeholder="my cat" required defaultValue=${query.get("q") ?? ""} />
+      <input class="grow" type="search" name="q" aria-label="Question" placeholder="my cat" required
+        defaultValue=${query.get("q") ?? ""} />
       <button class="primary">Search</button>
     </div>
     <div class="row">
       <label>User <input name="user_id" size="10" defaultValue=${query.get("user_id") ?? ""} /></label>
       <label>Session <input name="session_id" size="12" defaultValue=${query.get("session_id") ?? ""} /></label>
-      <label>Kind <select name="kind">${KINDS.map((kind) => html`<option value=${kind} selected=${kind === (query.get("kind") ?? "")}>${kind || "all"}</option>`)}</select></label>
+      <label>Kind <select name="kind">${KINDS.map(
+        (kind) => html`<option value=${kind} selected=${kind === (query.get("kind") ?? "")}>${kind || "all"}</option>`,
+      )}</select></label>
       <label class="grow">As of ${days > 0 ? new Date(Date.now() - days * DAY_MS).toLocaleDateString() : "now"}
-        <input type="range" min=${-DAYS_BACK} max="0" value=${-days} aria-label="Days back" onInput=${(event) => setDays(-Number(event.target.value))} />
+        <input type="range" min=${-DAYS_BACK} max="0" value=${-days} aria-label="Days back"
+          onInput=${(event) => setDays(-Number(event.target.value))} />
       </label>
     </div>
   </form>`
@@ -93,11 +102,18 @@ function Hits({ query }) {
   const owner = { user_id: given.user_id, session_id: given.session_id }
   const [graph, setGraph] = useState(false)
   const hits = found.value?.hits ?? []
+  const words = `Nothing of that kind is remembered${owner.user_id || owner.session_id ? "" : OF_WHOM}.`
   const known = hits.filter((hit) => hit.kind === "semantic")
-  return html`<${Loading} of=${found} empty=${hits.length === 0} what="Nothing of that kind is remembered." />
-    ${known.length > 0 && html`<p><button type="button" aria-pressed=${graph} onClick=${() => setGraph(!graph)}>${graph ? "Hide" : "Show"} the graph around the hits</button></p>`}
+  return html`<${Loading} of=${found} empty=${hits.length === 0} what=${words} />
+    ${
+      known.length > 0 &&
+      html`<p><button type="button" aria-pressed=${graph} onClick=${() => setGraph(!graph)}>
+      ${graph ? "Hide" : "Show"} the graph around the hits</button></p>`
+    }
     ${graph && html`<${Around} hits=${known} owner=${owner} asOf=${given.as_of} />`}
-    <ol class="plain">${hits.map((hit) => html`<${Hit} key=${hit.id} of=${hit} owner=${owner} onForgotten=${found.reload} />`)}</ol>`
+    <ol class="plain">${hits.map(
+      (hit) => html`<${Hit} key=${hit.id} of=${hit} owner=${owner} onForgotten=${found.reload} />`,
+    )}</ol>`
 }
 
 function Hit({ of: hit, owner, onForgotten }) {
@@ -119,7 +135,10 @@ function Hit({ of: hit, owner, onForgotten }) {
     <${Score} of=${hit} />
     <div class="row">
       <a class="button" href=${addressOf(["memory", "anchor", hit.anchor])}>Open the sentence</a>
-      ${hit.kind === "semantic" && html`<a class="button" href=${addressOf(["memory", "nodes", hit.id], owner)}>What lies around</a>`}
+      ${
+        hit.kind === "semantic" &&
+        html`<a class="button" href=${addressOf(["memory", "nodes", hit.id], owner)}>What lies around</a>`
+      }
       <${Act} action=${forget} danger confirm="Let this not be found any more?">Forget<//>
     </div>
     <${Problem} error=${forget.error} />
@@ -136,7 +155,9 @@ function Score({ of: { score, parts } }) {
         .sort(([, a], [, b]) => b - a)
         .map(
           ([name, value]) =>
-            html`<li key=${name}><span>${name.replaceAll("_", " ")}</span><meter min="0" max=${most} value=${value} aria-label=${name}></meter><span>${value.toFixed(3)}</span></li>`,
+            html`<li key=${name}><span>${name.replaceAll("_", " ")}</span>
+              <meter min="0" max=${most} value=${value} aria-label=${name}></meter><span>
+              ${value.toFixed(3)}</span></li>`,
         )}
     </ul>
   </details>`
@@ -145,12 +166,14 @@ function Score({ of: { score, parts } }) {
 /** The graph around the nodes among the hits. */
 function Around({ hits, owner, asOf }) {
   const walk = { depth: 2, as_of: asOf, ...owner }
-  return html`<${GrowingGraph} starts=${hits.map((hit) => hit.id)} wanted=${FEW_NODES} walk=${walk} onChoose=${(id) => go(["memory", "nodes", id], owner)} />`
+  return html`<${GrowingGraph} starts=${hits.map((hit) => hit.id)} wanted=${FEW_NODES} walk=${walk}
+    onChoose=${(id) => go(["memory", "nodes", id], owner)} />`
 }
 
 function Add({ onClose }) {
   const [metadata, setMetadata] = useState({})
   const add = useAction((body) => ask("/v1/memory/nodes", { method: "POST", body }))
+  const owner = { user_id: add.done?.user_id, session_id: add.done?.session_id }
   const submit = (event) => {
     event.preventDefault()
     const given = Object.fromEntries([...new FormData(event.target)].filter(([, value]) => value))
@@ -159,10 +182,15 @@ function Add({ onClose }) {
   return html`<${Dialog} title="Add what you know" onClose=${onClose}>
     ${
       add.done
-        ? html`<p>It is kept, and rests on your statement.</p><p class="row"><a class="button" href=${addressOf(["memory", "nodes", add.done.id], { user_id: add.done.user_id, session_id: add.done.session_id })} onClick=${onClose}>Open it</a></p>`
+        ? html`<p>It is kept, and rests on your statement.</p><p class="row">
+          <a class="button" href=${addressOf(["memory", "nodes", add.done.id], owner)} onClick=${onClose}>Open it</a>
+          </p>`
         : html`<form onSubmit=${submit}>
           <label class="field">Text<textarea name="text" rows="3" required /></label>
-          <label class="field">Kind <select name="kind">${["fact", "concept", "procedure", "question", "answer"].map((kind) => html`<option>${kind}</option>`)}</select></label>
+          <label class="field">Kind <select name="kind">
+            ${["fact", "concept", "procedure", "question", "answer"].map(
+              (kind) => html`<option>${kind}</option>`,
+            )}</select></label>
           <label class="field">User whose it is <input name="user_id" /></label>
           <${JsonField} label="Data kept with it, as JSON" value=${metadata} onChange=${setMetadata} rows=${3} />
           <${Problem} error=${add.error} />

@@ -20,13 +20,16 @@ export function NodeView({ id, query }) {
   })
   if (!node.value) return html`<h1>Known</h1><${Loading} of=${node} />`
   const { text, kind, supports, supported_by: supported, metadata, source, importance } = node.value
+  const { true_from: from, true_until: until } = node.value
   return html`<section class="panel">
       <h1>${text}</h1>
       <dl class="facts">
         <dt>Kind</dt><dd>${kind}, importance ${importance.toFixed(2)}</dd>
-        <dt>True</dt><dd>from <${When} at=${node.value.true_from} /> until ${node.value.true_until ? html`<${When} at=${node.value.true_until} />` : "now"}</dd>
-        <dt>Learned</dt><dd><${When} at=${node.value.learned_at} />${source?.by_hand ? ", added by a person" : source ? html`, from <${TaskLink} id=${source.task_id} />` : ""}</dd>
-        <dt>Whose</dt><dd>${node.value.user_id ? `user ${node.value.user_id}` : node.value.session_id ? `session ${node.value.session_id}` : "the whole tenant"}</dd>
+        <dt>True</dt><dd>from <${When} at=${from} /> until ${until ? html`<${When} at=${until} />` : "now"}</dd>
+        <dt>Learned</dt><dd><${When} at=${node.value.learned_at} />
+          ${source?.by_hand && ", added by a person"}
+          ${source && !source.by_hand && html`, from <${TaskLink} id=${source.task_id} />`}</dd>
+        <dt>Whose</dt><dd>${whose(node.value)}</dd>
       </dl>
       ${Object.keys(metadata ?? {}).length > 0 && html`<${Value} of=${metadata} label="data kept with it" />`}
       <${Act} action=${remove} danger confirm="Take it away with its edges?">Take away<//>
@@ -34,9 +37,18 @@ export function NodeView({ id, query }) {
     </section>
     <section class="panel">
       <h2>Rests on ${count(supported)} statements</h2>
-      <ul>${supports.map((each) => html`<li key=${each.anchor}><a href=${addressOf(["memory", "anchor", each.anchor])}>The sentence</a> of <${When} at=${each.at} />, <${TaskLink} id=${each.task_id} /></li>`)}</ul>
+      <ul>${supports.map(
+        (each) => html`<li key=${each.anchor}>
+        <a href=${addressOf(["memory", "anchor", each.anchor])}>The sentence</a>
+        ${" "}of <${When} at=${each.at} />, <${TaskLink} id=${each.task_id} /></li>`,
+      )}</ul>
     </section>
     <${Walk} id=${id} owner=${owner} />`
+}
+
+function whose({ user_id: user, session_id: session }) {
+  if (user) return `user ${user}`
+  return session ? `session ${session}` : "the whole tenant"
 }
 
 function Walk({ id, owner }) {
@@ -50,14 +62,19 @@ function Walk({ id, owner }) {
     <div class="row">
       <h2 class="grow">Around it</h2>
       <label>Depth <input type="number" min="0" max="6" value=${form.depth} onChange=${set("depth")} /></label>
-      <label>Nodes <input type="number" min="1" max=${MAX_NODES} value=${form.wanted} onChange=${set("wanted")} /></label>
-      <label>Order <select value=${form.strategy} onChange=${set("strategy")}><option value="bfs">breadth first</option><option value="dfs">depth first</option><option value="astar">heaviest edges first</option></select></label>
+      <label>Nodes <input type="number" min="1" max=${MAX_NODES} value=${form.wanted}
+        onChange=${set("wanted")} /></label>
+      <label>Order <select value=${form.strategy} onChange=${set("strategy")}>
+        <option value="bfs">breadth first</option><option value="dfs">depth first</option>
+        <option value="astar">heaviest edges first</option></select></label>
       <label>As of <input type="date" value=${form.day} onChange=${set("day")} /></label>
     </div>
-    <${GrowingGraph} starts=${[id]} wanted=${form.wanted} walk=${walk} chosen=${id} onGrown=${setFound} onChoose=${(other) => go(["memory", "nodes", other], owner)} />
+    <${GrowingGraph} starts=${[id]} wanted=${form.wanted} walk=${walk} chosen=${id} onGrown=${setFound}
+      onChoose=${(other) => go(["memory", "nodes", other], owner)} />
     <div class="scroll" tabindex="0" role="region" aria-label="Nodes in the order of the walk">
       <table>
-        <thead><tr><th>Reached</th><th>Kind</th><th class="number">Depth</th><th class="number">Cost</th><th>Path</th></tr></thead>
+        <thead><tr><th>Reached</th><th>Kind</th><th class="number">Depth</th><th class="number">Cost</th>
+          <th>Path</th></tr></thead>
         <tbody>
           ${found.slice(0, MAX_ROWS).map(
             (node) => html`<tr key=${node.id}>

@@ -21,10 +21,11 @@ const PARTS = {
 
 /** `#/operations/PART`. */
 export function OperationsView({ place: { parts, query } }) {
-  const name = parts[1] in PARTS ? parts[1] : "live"
+  const name = Object.hasOwn(PARTS, parts[1]) ? parts[1] : "live"
   const [title, View, operators] = PARTS[name]
   const view = html`<${View} parts=${parts.slice(2)} query=${query} />`
   return html`<h1>Operations</h1>
-    <${Tabs} label="Parts of operations" at=${title} of=${Object.entries(PARTS).map(([key, [each]]) => [each, addressOf(["operations", key])])} />
+    <${Tabs} label="Parts of operations" at=${title}
+      of=${Object.entries(PARTS).map(([key, [each]]) => [each, addressOf(["operations", key])])} />
     ${operators ? html`<${ForOperators}>${view}<//>` : view}`
 }

@@ -3,7 +3,7 @@ import { ask } from "../client.js"
 import { clip, count } from "../format.js"
 import { html, useState } from "../html.js"
 import { useAction, useLoaded, usePages } from "../loading.js"
-import { Act, Dialog, JsonField, Loading, More, Problem, Status, TaskLink, Value, When } from "../parts/basics.js"
+import { Act, Dialog, JsonField, Loading, More, Problem, Status, TaskLink, When } from "../parts/basics.js"
 
 export function Schedules() {
   const schedules = usePages((cursor, signal) => ask("/v1/schedules", { query: { cursor, limit: 50 }, signal }), [])
@@ -20,29 +20,41 @@ export function Schedules() {
     ${schedules.items.map(
       (each) => html`<section class="panel" key=${each.schedule_id} aria-label=${each.schedule_id}>
       <div class="row">
-        <h2 class="grow"><code>${each.schedule_id}</code> <span class="quiet">${each.cron ?? each.at ?? `every ${each.every} s`} ${each.time_zone}</span></h2>
+        <h2 class="grow"><code>${each.schedule_id}</code> <span class="quiet">
+          ${each.cron ?? each.at ?? `every ${each.every} s`} ${each.time_zone}</span></h2>
         <${Status} of=${each.status} />
       </div>
       <p>${clip(each.content, 200)}</p>
-      <p class="quiet">Next <${When} at=${each.next_at} />${each.last ? html`, last ${each.last.due_at}: <${Status} of=${each.last.status} />` : ""}</p>
+      <p class="quiet">Next <${When} at=${each.next_at} />
+        ${each.last ? html`, last ${each.last.due_at}: <${Status} of=${each.last.status} />` : ""}</p>
       <div class="row">
         ${each.status === "active" && html`<${Act} action=${act} args=${[each.schedule_id, "pause"]}>Pause<//>`}
         ${each.status === "paused" && html`<${Act} action=${act} args=${[each.schedule_id, "resume"]}>Resume<//>`}
-        <button type="button" onClick=${() => setShown(shown === each.schedule_id ? null : each.schedule_id)}>History</button>
+        <button type="button"
+          onClick=${() => setShown(shown === each.schedule_id ? null : each.schedule_id)}>History</button>
         <${Act} action=${act} args=${[each.schedule_id, "remove"]} danger confirm="Remove this schedule?">Remove<//>
       </div>
       ${shown === each.schedule_id && html`<${History} id=${each.schedule_id} />`}
     </section>`,
     )}
     <${More} of=${schedules} />
-    ${adding && html`<${Add} title="Add a schedule" path="/v1/schedules" example=${{ cron: "0 9 * * 1-5", time_zone: "UTC", content: "What is new?" }} onClose=${() => setAdding(false)} onAdded=${schedules.reload} />`}`
+    ${
+      adding &&
+      html`<${Add} title="Add a schedule" path="/v1/schedules"
+      example=${{ cron: "0 9 * * 1-5", time_zone: "UTC", content: "What is new?" }} onClose=${() => setAdding(false)}
+      onAdded=${schedules.reload} />`
+    }`
 }
 
 function History({ id }) {
   const runs = useLoaded((signal) => ask(`/v1/schedules/${encodeURIComponent(id)}/runs`, { signal }), [id])
   const items = runs.value?.items ?? []
   return html`<${Loading} of=${runs} empty=${items.length === 0} what="It was not due yet." />
-    <ul>${items.map((run) => html`<li key=${run.due_at}><${When} at=${run.due_at} /> <${Status} of=${run.status} /> ${run.task_id && html`<${TaskLink} id=${run.task_id} />`} ${run.reason}</li>`)}</ul>`
+    <ul>${items.map(
+      (run) => html`<li key=${run.due_at}>
+      <${When} at=${run.due_at} /> <${Status} of=${run.status} />
+      ${" "}${run.task_id && html`<${TaskLink} id=${run.task_id} />`} ${run.reason}</li>`,
+    )}</ul>`
 }
 
 export function Webhooks() {
@@ -86,7 +98,8 @@ function Add({ title, path, example, onClose, onAdded }) {
   return html`<${Dialog} title=${title} onClose=${onClose}>
     <${JsonField} label="As JSON" value=${example} onChange=${setBody} />
     <${Problem} error=${add.error} />
-    <div class="row end"><button type="button" class="primary" disabled=${add.busy || body === undefined} onClick=${() => add.run()}>Add</button></div>
+    <div class="row end"><button type="button" class="primary" disabled=${add.busy || body === undefined}
+      onClick=${() => add.run()}>Add</button></div>
   <//>`
 }
 

@@ -9,6 +9,7 @@ import { drawn } from "../parts/flow_shape.js"
 
 const ENDED = ["completed", "failed", "cancelled"]
 const LIVE_MS = 500
+const CONFLICT = 409
 
 /** `called`: whether the task has started others, as an instruction does that calls agents. */
 export function PathView({ task, steps, called }) {
@@ -16,6 +17,7 @@ export function PathView({ task, steps, called }) {
   const has = called || steps.some((step) => step.manifest.graph_version)
   const path = useLoaded((signal) => pathOf(task, has, signal), [task.task_id, task.status, has], {
     every: live ? LIVE_MS : 0,
+    of: task.task_id,
   })
   if (path.error) return html`<${Problem} error=${path.error} />`
   if (!path.value?.run) return null
@@ -26,20 +28,30 @@ function Path({ of: { run, graph } }) {
   const { nodes, edges } = useMemo(() => drawn(graph ?? asGraph(run)), [graph, run.path.length])
   const { visits, passed } = useMemo(() => marksOf(run), [run])
   return html`<section class="panel" aria-label="Path through the graph">
-    <h2>${run.graph} <span class="quiet">${run.graph_version ?? ""} · ${run.iterations} visits · ${duration(run.duration_ms)}</span></h2>
-    <${FlowView} nodes=${nodes} edges=${edges} visits=${visits} passed=${passed} label=${`Graph ${run.graph} with the path of this run`} />
+    <h2>${run.graph} <span class="quiet">
+      ${run.graph_version ?? ""} · ${run.iterations} visits · ${duration(run.duration_ms)}</span></h2>
+    <${FlowView} nodes=${nodes} edges=${edges} visits=${visits} passed=${passed}
+      label=${`Graph ${run.graph} with the path of this run`} />
     <div class="scroll" tabindex="0" role="region" aria-label="Visits">
       <table>
-        <thead><tr><th>Node</th><th>Kind</th><th>Outcome</th><th class="number">Time</th><th>Went on to</th><th>Judged</th><th>Tasks</th></tr></thead>
+        <thead><tr><th>Node</th><th>Kind</th><th>Outcome</th><th class="number">Time</th><th>Went on to</th>
+          <th>Judged</th><th>Tasks</th></tr></thead>
         <tbody>
           ${run.path.map(
             (visit, i) => html`<tr key=${i}>
             <td>${visit.node}</td><td>${visit.kind ?? ""}</td>
-            <td><${Status} of=${visit.outcome === "ok" ? "completed" : visit.outcome} />${visit.attempts > 1 ? ` ${visit.attempts} attempts` : ""}${visit.error ? html`<br /><span class="problem">${visit.error}</span>` : ""}</td>
+            <td><${Status} of=${visit.outcome === "ok" ? "completed" : visit.outcome} />
+              ${visit.attempts > 1 ? ` ${visit.attempts} attempts` : ""}${
+                visit.error ? html`<br /><span class="problem">${visit.error}</span>` : ""
+              }</td>
             <td class="number">${duration(visit.duration_ms)}</td>
             <td>${visit.next ?? "end"}</td>
-            <td>${Object.entries(visit.judged ?? {}).map(([condition, holds]) => html`<div>${holds ? "yes" : "no"}: ${condition}</div>`)}</td>
-            <td>${(visit.tasks ?? []).map((each) => html`<div><${TaskLink} id=${each.task_id} /> ${each.name} ${each.outcome}</div>`)}</td>
+            <td>${Object.entries(visit.judged ?? {}).map(
+              ([condition, holds]) => html`<div>${holds ? "yes" : "no"}: ${condition}</div>`,
+            )}</td>
+            <td>${(visit.tasks ?? []).map(
+              (each) => html`<div><${TaskLink} id=${each.task_id} /> ${each.name} ${each.outcome}</div>`,
+            )}</td>
           </tr>`,
           )}
         </tbody>
@@ -51,8 +63,13 @@ function Path({ of: { run, graph } }) {
 
 async function pathOf(task, has, signal) {
   if (!has && !(await graphNames(signal)).includes(task.instruction)) return { run: null }
-  const run = await ask(`/v1/tasks/${task.task_id}/path`, { signal })
-  return { run, graph: await graphOf(run, signal) }
+  try {
+    const run = await ask(`/v1/tasks/${task.task_id}/path`, { signal })
+    return { run, graph: await graphOf(run, signal) }
+  } catch (error) {
+    if (error.status === CONFLICT) return { run: null } // it has none, or its record keeps none
+    throw error
+  }
 }
 
 async function graphNames(signal) {
@@ -83,6 +100,6 @@ function marksOf(run) {
     visits[visit.node] = { times: (visits[visit.node]?.times ?? 0) + 1, state }
     before = visit.node
   }
-  if (run.success !== undefined && run.success !== null) passed.add(`${before} end`)
+  if (run.success) passed.add(`${before} end`)
   return { visits, passed }
 }

@@ -10,12 +10,16 @@ import { addressOf, go } from "../router.js"
 import { Difference } from "./difference.js"
 import { ForOperators } from "./for_operators.js"
 
-/** `name`: the field that names an entry; `shown`: what the list tells of one; `example`: a first entry to edit. */
+/**
+ * `name`: the field that names an entry; `shown`: what the list tells of one, below `heads`; `example`: a first entry
+ * to edit.
+ */
 const REGISTRIES = {
   models: {
     title: "Models",
     path: "/v1/models",
     name: "id",
+    heads: ["Kind", "Model", "Health"],
     shown: (each) => [each.kind, each.model, each.health?.state ?? ""],
     example: { id: "fast", kind: "llm", protocol: "openai", endpoint: "http://127.0.0.1:11434/v1", model: "qwen3" },
   },
@@ -23,6 +27,7 @@ const REGISTRIES = {
     title: "Instructions",
     path: "/v1/instructions",
     name: "name",
+    heads: ["Description", "Model", "Version"],
     shown: (each) => [each.description, each.model ?? "default model", each.version],
     example: { name: "poet", description: "Writes a short poem.", system_prompt: "You write short poems." },
   },
@@ -30,6 +35,7 @@ const REGISTRIES = {
     title: "Graphs",
     path: "/v1/graphs",
     name: "name",
+    heads: ["Description", "Size", "Version"],
     shown: (each) => [each.description, `${each.nodes?.length ?? 0} nodes`, each.version],
     example: {
       name: "writer",
@@ -44,6 +50,7 @@ const REGISTRIES = {
     path: "/v1/approval-policies",
     name: "name",
     admin: true,
+    heads: ["Tool", "Then", "Reason"],
     shown: (each) => [each.tool ?? "all tools", each.then, each.reason ?? ""],
     example: { name: "ask-before-mail", tool: "mail_*", then: "ask", reason: "It leaves the house." },
   },
@@ -51,11 +58,12 @@ const REGISTRIES = {
 
 /** `#/registries/KIND`, `#/registries/KIND/NAME`. */
 export function RegistriesView({ place: { parts } }) {
-  const kind = parts[1] in REGISTRIES ? parts[1] : "models"
+  const kind = Object.hasOwn(REGISTRIES, parts[1]) ? parts[1] : "models"
   const registry = REGISTRIES[kind]
   const view = html`<${Registry} key=${kind} kind=${kind} registry=${registry} chosen=${parts[2]} />`
   return html`<h1>Registries</h1>
-    <${Tabs} label="Registries" at=${registry.title} of=${Object.entries(REGISTRIES).map(([key, each]) => [each.title, addressOf(["registries", key])])} />
+    <${Tabs} label="Registries" at=${registry.title}
+      of=${Object.entries(REGISTRIES).map(([key, each]) => [each.title, addressOf(["registries", key])])} />
     ${registry.admin ? html`<${ForOperators}>${view}<//>` : view}`
 }
 
@@ -67,10 +75,14 @@ function Registry({ kind, registry, chosen }) {
   return html`<p><button type="button" onClick=${() => setAdding(registry.example)}>Add …</button></p>
     <${Loading} of=${entries} empty=${items.length === 0} what="There is none." />
     ${chosen && entries.value && !entry && html`<p class="problem">There is no ${chosen}.</p>`}
-    ${entry && html`<${Entry} key=${chosen} kind=${kind} registry=${registry} entry=${entry} others=${items} onChange=${setAdding} onRemoved=${entries.reload} />`}
+    ${
+      entry &&
+      html`<${Entry} key=${chosen} kind=${kind} registry=${registry} entry=${entry} others=${items}
+      onChange=${setAdding} onRemoved=${entries.reload} />`
+    }
     <div class="scroll" tabindex="0" role="region" aria-label=${registry.title}>
       <table>
-        <thead><tr><th>Name</th><th>Source</th><th></th><th></th><th></th></tr></thead>
+        <thead><tr>${["Name", "Source", ...registry.heads].map((head) => html`<th>${head}</th>`)}</tr></thead>
         <tbody>${items.map(
           (each) => html`<tr key=${each[registry.name]}>
           <td><a href=${addressOf(["registries", kind, each[registry.name]])}>${each[registry.name]}</a></td>
@@ -80,7 +92,11 @@ function Registry({ kind, registry, chosen }) {
         )}</tbody>
       </table>
     </div>
-    ${adding && html`<${Add} registry=${registry} value=${adding} entries=${items} onClose=${() => setAdding(null)} onAdded=${entries.reload} />`}`
+    ${
+      adding &&
+      html`<${Add} registry=${registry} value=${adding} entries=${items} onClose=${() => setAdding(null)}
+      onAdded=${entries.reload} />`
+    }`
 }
 
 /** What the gateway adds to an entry, and does not take back. */
@@ -115,13 +131,16 @@ function Compared({ registry, entry, own, others, onChange }) {
   const name = entry[registry.name]
   const [beside, setBeside] = useState("")
   const versions = useLoaded(
-    (signal) => (registry.admin ? askAsOperator : ask)(`${registry.path}/${encodeURIComponent(name)}/versions`, { signal }),
+    (signal) =>
+      (registry.admin ? askAsOperator : ask)(`${registry.path}/${encodeURIComponent(name)}/versions`, { signal }),
     [entry],
   )
   const kept = (versions.value?.items ?? []).filter((version) => version.entry)
   const now = statedOf(kept[0]?.entry ?? entry)
   const choices = new Map([
-    ...kept.slice(1).map((each, i) => [`${i + 1} before, ${time(each.at)}`, { before: statedOf(each.entry), after: now }]),
+    ...kept
+      .slice(1)
+      .map((each, i) => [`${i + 1} before, ${time(each.at)}`, { before: statedOf(each.entry), after: now }]),
     ...others
       .filter((each) => each !== entry)
       .map((each) => [each[registry.name], { before: statedOf(each), after: own }]),
@@ -135,7 +154,11 @@ function Compared({ registry, entry, own, others, onChange }) {
           ${[...choices.keys()].map((title) => html`<option key=${title}>${title}</option>`)}
         </select>
       </label>
-      ${other && html`<button type="button" onClick=${() => onChange({ ...other.before, [registry.name]: name })}>Take this one …</button>`}
+      ${
+        other &&
+        html`<button type="button"
+        onClick=${() => onChange({ ...other.before, [registry.name]: name })}>Take this one …</button>`
+      }
     </div>
     <${Problem} error=${versions.error} />
     ${
@@ -178,10 +201,16 @@ function Try({ kind, name, entry }) {
     run.run()
   }
   return html`<form onSubmit=${submit}>
-    <label class="field">Try it with this input <textarea rows="2" required value=${text} onInput=${(event) => setText(event.target.value)} /></label>
+    <label class="field">Try it with this input <textarea rows="2" required value=${text}
+      onInput=${(event) => setText(event.target.value)} /></label>
     <button disabled=${run.busy}>${run.busy ? "It runs …" : "Run"}</button>
     <${Problem} error=${run.error} />
-    ${run.done && html`<div role="status">${run.done.task_id && html`<p>Task <${TaskLink} id=${run.done.task_id} /></p>`}<${Value} of=${run.done.content ?? run.done.data ?? run.done} label="result" /></div>`}
+    ${
+      run.done &&
+      html`<div role="status">
+      ${run.done.task_id && html`<p>Task <${TaskLink} id=${run.done.task_id} /></p>`}
+      <${Value} of=${run.done.content ?? run.done.data ?? run.done} label="result" /></div>`
+    }
   </form>`
 }
 
@@ -212,8 +241,14 @@ function Add({ registry, value, entries, onClose, onAdded }) {
   })
   return html`<${Dialog} title=${`Add to ${registry.title.toLowerCase()}`} onClose=${onClose} wide>
     <${JsonField} label="Entry" value=${value} onChange=${setEntry} rows=${16} />
-    ${before && entry && html`<details open><summary>What changes</summary><${Difference} before=${statedOf(before)} after=${entry} titles=${["in use", "new"]} /></details>`}
+    ${
+      before &&
+      entry &&
+      html`<details open><summary>What changes</summary>
+      <${Difference} before=${statedOf(before)} after=${entry} titles=${["in use", "new"]} /></details>`
+    }
     <${Problem} error=${add.error} />
-    <div class="row end"><button type="button" class="primary" disabled=${add.busy || entry === undefined} onClick=${() => add.run()}>Register</button></div>
+    <div class="row end"><button type="button" class="primary" disabled=${add.busy || entry === undefined}
+      onClick=${() => add.run()}>Register</button></div>
   <//>`
 }

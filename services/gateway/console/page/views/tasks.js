@@ -14,6 +14,8 @@ import { Waterfall } from "./waterfall.js"
 const STATUSES = ["pending", "active", "waiting", "stale", "completed", "failed", "cancelled"]
 const ENDED = ["completed", "failed", "cancelled"]
 const LIVE_MS = 1_000
+/** Pages of the session's tasks, of those that began while a task went on, in which its children are looked for. */
+const MAX_CHILD_PAGES = 5
 
 /** `#/tasks`, `#/tasks/ID`, `#/tasks/ID/steps/N`, `#/tasks/ID/compare/OTHER`. */
 export function TasksView({ place: { parts, query } }) {
@@ -39,7 +41,8 @@ function TaskList({ query }) {
           ${STATUSES.map((name) => html`<option value=${name}>${name}</option>`)}
         </select>
       </label>
-      <label>Session <input value=${session} onChange=${(event) => filter("session_id", event.target.value.trim())} /></label>
+      <label>Session <input value=${session}
+        onChange=${(event) => filter("session_id", event.target.value.trim())} /></label>
       <button type="button" onClick=${tasks.reload}>Refresh</button>
     </div>
     <${Loading} of=${tasks} empty=${tasks.items.length === 0} what="There is no such task." />
@@ -47,7 +50,8 @@ function TaskList({ query }) {
       tasks.items.length > 0 &&
       html`<div class="scroll" tabindex="0" role="region" aria-label="Tasks">
       <table>
-        <thead><tr><th>Task</th><th>Status</th><th>Goal</th><th class="number">Steps</th><th class="number">Tokens</th><th>Session</th><th>Updated</th></tr></thead>
+        <thead><tr><th>Task</th><th>Status</th><th>Goal</th><th class="number">Steps</th><th class="number">Tokens</th>
+          <th>Session</th><th>Updated</th></tr></thead>
         <tbody>
           ${tasks.items.map(
             (task) => html`<tr key=${task.task_id}>
@@ -73,10 +77,13 @@ function Trace({ id, step, query }) {
   const task = useLoaded((signal) => ask(`/v1/tasks/${id}`, { signal }), [id], { every: live ? LIVE_MS : 0 })
   const settled = task.value && (ENDED.includes(task.value.status) || task.value.archived_at)
   useEffect(() => setLive(!settled), [settled])
-  const steps = useLoaded((signal) => allSteps(id, signal), [id, task.value?.updated_at, task.value?.steps])
+  const steps = useLoaded((signal) => allSteps(id, signal), [id, task.value?.updated_at, task.value?.steps], {
+    of: id,
+  })
   const children = useLoaded(
     (signal) => childrenOf(task.value, signal),
-    [id, task.value?.session_id, task.value?.steps],
+    [id, task.value?.session_id, task.value?.steps, task.value?.status],
+    { of: id },
   )
   if (!task.value) return html`<h1>Task</h1><${Loading} of=${task} />`
   const chosen = steps.value?.find((each) => each.step === step)
@@ -88,7 +95,11 @@ function Trace({ id, step, query }) {
       onChoose=${(n) => go(["tasks", id, "steps", String(n)])} />`
     }
     ${step !== null && steps.value && !chosen && html`<p class="quiet">The task has no step ${step} yet.</p>`}
-    ${chosen && html`<${StepView} key=${`${id} ${step}`} task=${task.value} step=${chosen} prompt=${query.get("view") === "prompt"} />`}
+    ${
+      chosen &&
+      html`<${StepView} key=${`${id} ${step}`} task=${task.value} step=${chosen}
+      prompt=${query.get("view") === "prompt"} />`
+    }
     <${PathView} task=${task.value} steps=${steps.value ?? []} called=${Boolean(children.value?.length)} />`
 }
 
@@ -99,6 +110,7 @@ function Head({ task, steps, onChange }) {
     onChange()
   })
   const ended = ENDED.includes(task.status)
+  const paused = task.status === "waiting" && [].concat(task.waiting_for ?? []).includes("paused")
   const usage = task.usage
   const facts = useMemo(() => timesOf(task, steps), [task, steps])
   return html`<div class="panel">
@@ -106,7 +118,8 @@ function Head({ task, steps, onChange }) {
       <h1 class="grow">${clip(task.goal, 200)}</h1>
       <${Status} of=${task.status} />
     </div>
-    <p class="quiet"><code>${task.task_id}</code> in <a href=${addressOf(["chat", task.session_id])}>${task.session_id}</a>
+    <p class="quiet"><code>${task.task_id}</code> in <a href=${addressOf(["chat", task.session_id])}>
+      ${task.session_id}</a>
       ${task.user_id && html` · user ${task.user_id}`} · ${task.instruction}
       ${task.parent_task_id && html` · started by <${TaskLink} id=${task.parent_task_id} />`}
       ${
@@ -117,16 +130,24 @@ function Head({ task, steps, onChange }) {
     </p>
     <dl class="facts">
       <dt>Began</dt><dd><${When} at=${task.created_at} /></dd>
-      ${task.completed_at && html`<dt>Ended</dt><dd><${When} at=${task.completed_at} />: ${task.reason}${task.detail ? ` – ${task.detail}` : ""}</dd>`}
+      ${
+        task.completed_at &&
+        html`<dt>Ended</dt><dd>
+        <${When} at=${task.completed_at} />: ${task.reason}${task.detail ? ` – ${task.detail}` : ""}</dd>`
+      }
       <dt>Time</dt><dd>${duration(facts.total)}: models ${duration(facts.models)}, tools ${duration(facts.tools)}</dd>
-      <dt>Tokens</dt><dd>${count(usage.input_tokens)} in, ${count(usage.output_tokens)} out, cache hits ${percent(usage.cached_tokens ?? 0, usage.input_tokens)}</dd>
+      <dt>Tokens</dt><dd>${count(usage.input_tokens)} in, ${count(usage.output_tokens)} out,
+        cache hits ${percent(usage.cached_tokens ?? 0, usage.input_tokens)}</dd>
       <dt>Cost</dt><dd>${dollars(usage.usd)}</dd>
-      ${task.waiting_for?.length > 0 && html`<dt>Waits for</dt><dd>${[].concat(task.waiting_for).join(", ")} ${task.waiting_for_tools?.join(", ")}</dd>`}
+      ${
+        task.waiting_for?.length > 0 &&
+        html`<dt>Waits for</dt><dd>${[].concat(task.waiting_for).join(", ")} ${task.waiting_for_tools?.join(", ")}</dd>`
+      }
     </dl>
     <div class="row">
       ${!ended && html`<${Act} action=${act} args=${["cancel"]} danger>Stop<//>`}
-      ${!ended && html`<${Act} action=${act} args=${["pause"]}>Pause<//>`}
-      ${task.status === "waiting" && html`<${Act} action=${act} args=${["resume"]}>Resume<//>`}
+      ${!ended && !paused && html`<${Act} action=${act} args=${["pause"]}>Pause<//>`}
+      ${paused && html`<${Act} action=${act} args=${["resume"]}>Resume<//>`}
       ${task.status === "waiting" && html`<${Act} action=${act} args=${["complete"]}>Close as done<//>`}
       ${ended && !task.archived_at && html`<${Act} action=${act} args=${["archive"]}>Archive now<//>`}
       ${steps.length > 0 && html`<button type="button" onClick=${() => setForking(true)}>Fork …</button>`}
@@ -159,6 +180,13 @@ async function allSteps(id, signal) {
 
 async function childrenOf(task, signal) {
   if (!task) return []
-  const page = await ask("/v1/tasks", { query: { session_id: task.session_id, limit: 100 }, signal })
-  return page.items.filter((each) => each.parent_task_id === task.task_id).reverse()
+  const lifetime = { session_id: task.session_id, since: task.created_at, until: task.completed_at, limit: 100 }
+  const children = []
+  let cursor = null
+  for (let page = 0; page === 0 || (cursor && page < MAX_CHILD_PAGES); page++) {
+    const { items, next } = await ask("/v1/tasks", { query: { ...lifetime, cursor }, signal })
+    children.push(...items.filter((each) => each.parent_task_id === task.task_id))
+    cursor = next
+  }
+  return children.reverse()
 }

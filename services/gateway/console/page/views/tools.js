@@ -20,14 +20,16 @@ function ToolTable() {
     <${Loading} of=${tools} empty=${items.length === 0} what="No worker has published a tool." />
     <div class="scroll" tabindex="0" role="region" aria-label="Tools">
       <table>
-        <thead><tr><th>Tool</th><th>Effect</th><th>Approval</th><th>Queue</th><th>State</th><th>Seen</th><th></th></tr></thead>
+        <thead><tr><th>Tool</th><th>Effect</th><th>Approval</th><th>Queue</th><th>State</th><th>Seen</th>
+          <th></th></tr></thead>
         <tbody>${items.map(
           (tool) => html`<tr key=${tool.name}>
           <td><code>${tool.name}</code><br /><span class="quiet">${clip(tool.description, 100)}</span></td>
           <td>${tool.effect}</td><td>${tool.approval}</td><td>${tool.queue}</td>
           <td><${ToolState} of=${tool} /></td>
           <td><${When} at=${tool.seen_at} /></td>
-          <td><button type="button" onClick=${() => setCalling(tool)} aria-label=${`Try ${tool.name}`}>Try …</button></td>
+          <td><button type="button" onClick=${() => setCalling(tool)}
+            aria-label=${`Try ${tool.name}`}>Try …</button></td>
         </tr>`,
         )}</tbody>
       </table>
@@ -53,7 +55,8 @@ function Call({ tool, onClose }) {
     <p>${tool.description}</p>
     <details><summary>Parameters</summary><${Value} of=${tool.parameters} label="parameters" /></details>
     <${JsonField} label="Arguments" value=${args} onChange=${setArgs} />
-    <button type="button" class="primary" disabled=${call.busy || args === undefined} onClick=${() => call.run()}>Call</button>
+    <button type="button" class="primary" disabled=${call.busy || args === undefined}
+      onClick=${() => call.run()}>Call</button>
     <${Problem} error=${call.error} />
     ${call.done && html`<${Value} of=${call.done} label="result" />`}
   <//>`
@@ -70,9 +73,10 @@ function Servers() {
     <h2>MCP servers</h2>
     <${Loading} of=${servers} empty=${items.length === 0} what="There is none." />
     ${items.map(
-      (
-        server,
-      ) => html`<details key=${server.name}><summary><code>${server.name}</code> ${server.state ?? ""} ${server.problem ? html`<span class="problem">${server.problem}</span>` : ""}</summary>
+      (server) => html`<details key=${server.name}><summary><code>
+        ${server.name}</code> ${server.state ?? ""} ${
+          server.problem ? html`<span class="problem">${server.problem}</span>` : ""
+        }</summary>
       <${Value} of=${server} label=${server.name} />
       <${Act} action=${remove} args=${[server.name]} danger confirm="Remove this server?">Remove<//></details>`,
     )}
@@ -92,7 +96,8 @@ function Plugins() {
     ${
       plugins.value &&
       html`${plugins.value.warning && html`<p class="quiet">${plugins.value.warning}</p>`}
-      <details><summary>${plugins.value.workers.length} workers have some</summary><${Value} of=${plugins.value} label="plug-ins" /></details>
+      <details><summary>${plugins.value.workers.length} workers have some</summary>
+        <${Value} of=${plugins.value} label="plug-ins" /></details>
       <${Act} action=${reload}>Import them anew<//>`
     }
     <${Problem} error=${reload.error} />

@@ -22,7 +22,8 @@ export function Waterfall({ task, steps, children, chosen, onChoose }) {
           ${
             row.task
               ? html`<a href=${addressOf(["tasks", row.task])}>${name}</a>`
-              : html`<button type="button" class="plain" aria-current=${current} title=${row.title} onClick=${() => onChoose(row.step)}>${name}</button>`
+              : html`<button type="button" class="plain" aria-current=${current} title=${row.title}
+                onClick=${() => onChoose(row.step)}>${name}</button>`
           }
         </li>`
       })}
