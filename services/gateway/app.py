@@ -9,7 +9,7 @@ from typing import Any
 from pentad.contracts.approvals import ApprovalRule
 from pentad.contracts.graphs import Runnable
 from pentad.services.gateway.api_docs.document_routes import DocumentRoutes
-from pentad.services.gateway.api_docs.openapi import document
+from pentad.services.gateway.api_docs.openapi import VERSION, document
 from pentad.services.gateway.asgi import GatewayApp
 from pentad.services.gateway.edge.access import Access
 from pentad.services.gateway.edge.browsers import open_to
@@ -49,6 +49,8 @@ from pentad.services.gateway.operator.runnables import (
 )
 from pentad.services.gateway.operator.server_routes import SecretRoutes, ToolServerRoutes
 from pentad.services.gateway.operator.tool_servers import ToolServerRegistry
+from pentad.services.gateway.protocols.a2a.a2a_parts import A2aParts
+from pentad.services.gateway.protocols.a2a.a2a_routes import A2aRoutes
 from pentad.services.gateway.protocols.agui.agui_routes import AguiRoutes
 from pentad.services.gateway.tasks.approval_routes import ApprovalRoutes
 from pentad.services.gateway.tasks.approvals import Approvals
@@ -110,7 +112,7 @@ ROUTE_GROUPS: tuple[type, ...] = (
     *(MemoryRoutes, ForgettingRoutes, UpkeepRoutes, KnowledgeRoutes, ErasureRoutes),
     *(ModelRoutes, CompletionRoutes, InstructionRoutes, GraphRoutes, HookRoutes, PolicyRoutes, RunRoutes),
     *(ToolServerRoutes, HttpToolRoutes, PluginRoutes, SecretRoutes, SignInRoutes),
-    *(DeadLetterRoutes, AguiRoutes, DocumentRoutes),
+    *(DeadLetterRoutes, AguiRoutes, A2aRoutes, DocumentRoutes),
 )
 """All groups of routes but health and metrics, which every service has."""
 
@@ -168,6 +170,7 @@ class GatewayService:
         turns = TurnFollower(self._streams, self._intake, queries)
         tasks = TaskList(store, queries, TasksByTime(store, records, shards, settings.session_ttl_s))
         memory_routes = self._memory_routes(queries, records)
+        a2a = A2aParts(self._streams, turns, queries, approvals, control, tasks, self._workspaces, shards)
         forks = Forks(store, queries, actors, self._book, self._models, self._erasures.task, settings)
         return (
             MessageRoutes(self._intake, turns, queries, approvals, shards),
@@ -182,6 +185,7 @@ class GatewayService:
             *memory_routes,
             *self._operator_routes(queries, turns),
             AguiRoutes(self._streams, turns, queries, approvals, shards),
+            A2aRoutes(a2a, self._book, settings, VERSION),
         )
 
     def _memory_routes(self, queries: Queries, records: Records) -> tuple[object, ...]:

@@ -58,7 +58,7 @@ def answer_with_page(page: Page) -> "Response":
 
 async def read_body(request: "Request") -> dict[str, Any]:
     """Return the JSON object in the body. Raises ``ProblemError``: 415, 413, 400."""
-    return _object(await _read_bytes(request))
+    return _object(await read_bytes(request))
 
 
 async def read_asked(request: "Request", read: Callable[[Mapping[str, Any]], Asked]) -> Asked:
@@ -73,7 +73,8 @@ async def read_asked(request: "Request", read: Callable[[Mapping[str, Any]], Ask
         raise invalid(str(error)) from None
 
 
-async def _read_bytes(request: "Request") -> bytes:
+async def read_bytes(request: "Request") -> bytes:
+    """Return the body. Raises ``ProblemError``: 415, 413."""
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a body is sent as it is, without Content-Encoding")
     declared = request.headers.get("content-length", "0")
@@ -101,7 +102,7 @@ def _too_large() -> ProblemError:
 
 async def read_body_if_any(request: "Request") -> dict[str, Any] | None:
     """Return the JSON object in the body; None if there is no body. Raises the errors of `read_body`."""
-    body = await _read_bytes(request)
+    body = await read_bytes(request)
     return _object(body) if body.strip() else None
 
 
