@@ -118,7 +118,7 @@ class SdkBlocks:
         coming: asyncio.Task[Any] | None = None
         try:
             while True:
-                coming = coming or asyncio.ensure_future(anext(self._events, None))  # type: ignore[arg-type]
+                coming = coming or asyncio.ensure_future(anext(self._events, None))
                 done, _ = await asyncio.wait({coming}, timeout=HEARTBEAT_S)
                 if not done:
                     yield ALIVE

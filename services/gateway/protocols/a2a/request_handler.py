@@ -139,7 +139,7 @@ class A2aRequestHandler(RequestHandler):
         await self._keep_files(tenant, session, message)
         stream = call.stream = await self._parts.turns.begin(read, keys)
         run = A2aRun(session, TurnTracker(message.id), call.address)
-        return TurnUpdates(run, keys, stream, self._sources, history)
+        return TurnUpdates(run, keys, stream, self._sources, history=history)
 
     async def _keep_files(self, tenant: str, session: str, message: A2aMessage) -> None:
         """Write the files that a message brings: the same again when it is sent again."""
@@ -175,7 +175,7 @@ class A2aRequestHandler(RequestHandler):
         except BaseException:
             stream.close()
             raise
-        return TurnUpdates(run, keys, stream, self._sources, history)
+        return TurnUpdates(run, keys, stream, self._sources, history=history)
 
     async def _outcome(self, run: A2aRun, call: A2aCall, history: int | None) -> Task | Message:
         """Return what has come of a message: its task, or the answer to one that has none."""
@@ -244,7 +244,7 @@ class A2aRequestHandler(RequestHandler):
             try:
                 await self._parts.control.ask("cancel", tenant, found.task_id, own)
                 run = A2aRun(found.session_id, TurnTracker("", task_id=params.id), call.address, task=params.id)
-                updates = TurnUpdates(run, keys, stream, self._sources)
+                updates = TurnUpdates(run, keys, stream, self._sources, watches=True)
                 await self._until(updates, call, lambda _: False, _CANCEL_S)
             except ProblemError as problem:
                 if problem.status == 409:
@@ -272,7 +272,7 @@ class A2aRequestHandler(RequestHandler):
             stream = call.stream = await self._parts.streams.open(keys, START)
             try:
                 run = A2aRun(found.session_id, TurnTracker("", task_id=params.id), call.address, task=params.id)
-                updates = TurnUpdates(run, keys, stream, self._sources)
+                updates = TurnUpdates(run, keys, stream, self._sources, watches=True)
                 task = await updates.catch_up(tail)
                 if task is None:
                     raise no_task(params.id)
@@ -378,4 +378,4 @@ def _is_wanted(task: PentadTask, params: ListTasksRequest) -> bool:
         return False
     if not params.HasField("status_timestamp_after"):
         return True
-    return timestamp_of(task.updated_at).ToMilliseconds() >= params.status_timestamp_after.ToMilliseconds()
+    return bool(timestamp_of(task.updated_at).ToMilliseconds() >= params.status_timestamp_after.ToMilliseconds())

@@ -34,20 +34,30 @@ class UpdateSources:
 
 
 class TurnUpdates:
-    """The updates of a run, from its first event on. ``history``: messages that the client wants with its task."""
+    """The updates of a run, from its first event on.
+
+    ``history``: messages that the client wants with its task. ``watches``: the task may wait for a person already.
+    """
 
     def __init__(
-        self, run: A2aRun, keys: SessionKeys, stream: TurnStream, sources: UpdateSources, history: int | None = None
+        self,
+        run: A2aRun,
+        keys: SessionKeys,
+        stream: TurnStream,
+        sources: UpdateSources,
+        *,
+        history: int | None = None,
+        watches: bool = False,
     ) -> None:
         self.run, self._keys, self.stream, self._sources, self._history = run, keys, stream, sources, history
-        self._begun = self._watches = False
+        self._begun, self._watches = False, watches
 
     async def catch_up(self, tail: bytes) -> Task | None:
         """Read the task's earlier events, up to a cursor, and return the task as it is then; None: it is gone.
 
         The updates go on from there, whatever the task has waited for before.
         """
-        self._begun = self._watches = True
+        self._begun = True
         end, here = _place(tail), (0, 0)
         while here < end:
             try:
@@ -86,8 +96,6 @@ class TurnUpdates:
             for event in _events(read):
                 for update in await self._after(event):
                     yield update
-                if self.run.over:
-                    break
         if self.run.task is not None:
             if not self._begun:
                 yield await self._begin()
@@ -139,10 +147,11 @@ class TurnUpdates:
             turn = await self._sources.queries.turn(self._keys, self.run.turn.message_id)
             self.run.task = turn.task_id
             self.run.turn = replace(self.run.turn, task_id=turn.task_id)
-        if (
-            self.run.task is None
-            or (found := await self._sources.queries.task(self._keys.tenant, self.run.task)) is None
-        ):
+            if turn.task_id is None and turn.end is not None:
+                self.run.end, self.run.answer = turn.end, turn.end.reason if turn.end.ok else None
+        task = self.run.task
+        found = None if task is None else await self._sources.queries.task(self._keys.tenant, task)
+        if found is None:
             return
         end = self.run.turn.settled(found.model_dump(mode="json")).end
         if end is None or (end.outcome == "waiting" and self._watches):
