@@ -1,8 +1,10 @@
 """A2A 1.0: official clients hold conversations with tools, questions, approvals and void attempts."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -26,8 +28,10 @@ from a2a.utils.errors import A2AError
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.struct_pb2 import Value
 
+from tests.support.javascript.packages import installed
 from tests.support.models.replies import Reply, call, fail, say
 from tests.support.processes.stage import Stage, new_session, stage
+from tests.support.processes.up import ROOT
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.acceptance
@@ -264,3 +268,55 @@ async def test_a_client_of_version_0_3_is_served(a2a: Stage) -> None:
         assert (answered["kind"], answered["status"]["state"]) == ("task", "completed")
         streamed = await http.post("/a2a", json=body | {"method": "message/stream"})
         assert '"final":true' in streamed.text
+
+
+@pytest.fixture(scope="module")
+def packages() -> Path:
+    folder = installed("@a2a-js/sdk@1.3.0")
+    if folder is None:
+        pytest.skip("the official client of A2A cannot be installed here: it needs node, npm and its registry")
+    return folder
+
+
+async def turns_of(packages: Path, system: Stage, binding: str, *turns: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the official client in JavaScript saw in these turns of one context."""
+    script = packages / f"a2a_client-{new_session()}.mjs"
+    script.write_text((ROOT / "tests" / "support" / "javascript" / "a2a_client.mjs").read_text())
+    named = [turn | {"id": new_session()} for turn in turns]
+    process = await asyncio.create_subprocess_exec(
+        "node", str(script), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, cwd=packages
+    )
+    asked = {"url": system.url, "binding": binding, "turns": named}
+    told, _ = await process.communicate(json.dumps(asked).encode())
+    script.unlink()
+    seen: list[dict[str, Any]] = json.loads(told)
+    return seen
+
+
+async def test_the_client_in_javascript_talks_decides_and_answers(a2a: Stage, binding: str, packages: Path) -> None:
+    def script(request: dict[str, Any]) -> Reply:
+        last = request["messages"][-1]
+        if last["role"] == "tool":
+            return say(f"it says {last['content']}", chunks=2)
+        if last["content"] == "book":
+            return call(("ask_user", {"question": "For when?"}))
+        return call(("echo", {"text": "hello"})) if last["content"] == "echo" else say(f"so: {last['content']}")
+
+    async with a2a.model(script):
+        asked, answered, waits, decided = await turns_of(
+            packages,
+            a2a,
+            binding,
+            {"say": "book"},
+            {"say": "Monday", "answers": True},
+            {"say": "echo"},
+            {"data": {"approved": True}, "answers": True},
+        )
+    assert [each["error"] for each in (asked, answered, waits, decided)] == [None] * 4
+    states = [each["kept"]["status"]["state"] for each in (asked, answered, waits, decided)]
+    assert states == [TaskState.TASK_STATE_INPUT_REQUIRED, TaskState.TASK_STATE_COMPLETED] * 2
+    assert asked["updates"][-1]["value"]["status"]["message"]["parts"][0]["content"]["value"] == "For when?"
+    assert [each["kept"]["artifacts"][-1]["parts"][0]["content"]["value"] for each in (answered, decided)] == [
+        "so: Monday",
+        "it says hello",
+    ]
