@@ -12,7 +12,7 @@ from pentad.shared.workspace.workspace import Workspaces
 
 @immutable
 class A2aParts:
-    """The parts of the gateway that A2A stands on."""
+    """A2A stands on these parts of the gateway."""
 
     streams: TurnStreams
     turns: TurnFollower

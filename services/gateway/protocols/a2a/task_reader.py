@@ -8,7 +8,7 @@ from pentad.contracts.approvals import PendingApproval
 from pentad.contracts.records import Task as PentadTask
 from pentad.services.gateway.protocols.a2a.task_view import (
     ENDED_STATES,
-    Transcript,
+    TranscriptTail,
     artifact_id,
     state_of,
     task_of,
@@ -35,7 +35,7 @@ class TaskReader:
 
     async def outline(self, tenant: str, task: PentadTask, address: str) -> Task:
         """Return a task without what was said in it."""
-        return task_of(task, Transcript(0, ()), await self.asked(tenant, task), address, 0)
+        return task_of(task, TranscriptTail(0, ()), await self.asked(tenant, task), address, 0)
 
     async def as_begun(
         self, tenant: str, task: str, address: str, history: int | None, message_id: str | None
@@ -71,5 +71,5 @@ class TaskReader:
             return []
         return await self._approvals.of_task(tenant, task.task_id)
 
-    async def _transcript(self, tenant: str, task: str) -> Transcript:
-        return Transcript(*await self._queries.last_entries(tenant, task, _MAX_ENTRIES))
+    async def _transcript(self, tenant: str, task: str) -> TranscriptTail:
+        return TranscriptTail(*await self._queries.last_entries(tenant, task, _MAX_ENTRIES))

@@ -53,17 +53,17 @@ def statuses_of(state: TaskState) -> list[str]:
 
 
 @immutable
-class Transcript:
+class TranscriptTail:
     """The last entries of a task's transcript, from a position on."""
 
     start: int
     entries: Sequence[Mapping[str, Any]]
 
-    def until(self, message_id: str | None) -> "Transcript":
+    def until(self, message_id: str | None) -> "TranscriptTail":
         """Return the entries up to a message, with it: those of the turns before; all where it is not among them."""
         for number, entry in enumerate(self.entries):
             if message_id is not None and entry.get("message_id") == message_id and entry.get("role") == "user":
-                return Transcript(self.start, self.entries[: number + 1])
+                return TranscriptTail(self.start, self.entries[: number + 1])
         return self
 
     def said(self) -> list[tuple[int, Mapping[str, Any]]]:
@@ -101,7 +101,7 @@ def _question_in(arguments: str) -> str:
 
 
 def task_of(
-    task: PentadTask, transcript: Transcript, asked: Sequence[PendingApproval], address: str, history: int | None
+    task: PentadTask, transcript: TranscriptTail, asked: Sequence[PendingApproval], address: str, history: int | None
 ) -> Task:
     """Return a task. ``asked``: its calls that wait for a decision. ``history``: messages that the client wants."""
     said = _within(transcript.said())
@@ -118,7 +118,7 @@ def task_of(
     return shown
 
 
-def status_of_task(task: PentadTask, transcript: Transcript, asked: Sequence[PendingApproval]) -> TaskStatus:
+def status_of_task(task: PentadTask, transcript: TranscriptTail, asked: Sequence[PendingApproval]) -> TaskStatus:
     """Return the status of a task, with what it waits for or why it has failed as its message."""
     about = {"task": task.task_id, "context": task.session_id}
     if task.status in ("waiting", "stale"):

@@ -43,7 +43,7 @@ from pentad.services.gateway.protocols.a2a.task_view import (
 )
 
 Update = Task | TaskStatusUpdateEvent | TaskArtifactUpdateEvent
-"""What a stream of A2A has, beside single messages."""
+"""An update in a stream of A2A, beside single messages."""
 
 
 @dataclass
