@@ -10,12 +10,13 @@ from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from a2a.server.context import ServerCallContext
+from a2a.server.jsonrpc_models import JSONParseError
 from a2a.server.request_handlers.response_helpers import agent_card_to_dict, build_error_response
 from a2a.server.routes.common import ServerCallContextBuilder
 from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
 from a2a.server.routes.rest_routes import create_rest_routes
 from a2a.utils.error_handlers import build_rest_error_payload
-from a2a.utils.errors import A2AError, InvalidRequestError, JSONParseError, MethodNotFoundError
+from a2a.utils.errors import A2AError, InvalidRequestError, MethodNotFoundError
 from sse_starlette.event import ensure_bytes
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -67,7 +68,7 @@ class A2aDispatch:
         except ProblemError as problem:
             return JSONResponse(build_error_response(None, error_of(problem)), problem.status)
         except UnreadableError as error:
-            return JSONResponse(build_error_response(None, JSONParseError(str(error))))
+            return JSONResponse(build_error_response(None, JSONParseError(message=str(error))))
         return self._sent(await self._rpc.handle_requests(_again(request, body, call)), call)
 
     async def rest(self, request: Request, call: A2aCall) -> Any:
@@ -146,9 +147,9 @@ async def _checked_body(request: Request) -> bytes:
 
 
 def _check(body: bytes) -> None:
-    """Refuse what is no JSON object of few values. Raises ``UnreadableError``."""
+    """Refuse what is no JSON object of few values. Raises ``UnreadableError``, and ``ProblemError`` (413)."""
     if values_in(body, _MAX_VALUES) > _MAX_VALUES:
-        raise UnreadableError(f"a body may have {_MAX_VALUES:,} JSON values: send large data as a file")
+        raise ProblemError(413, f"a body may have {_MAX_VALUES:,} JSON values: send large data as a file")
     read_object(body)
 
 
