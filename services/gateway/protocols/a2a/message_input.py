@@ -24,6 +24,8 @@ OUR_FIELDS = frozenset({"instruction", "user_id", "metadata", "state", "deadline
 """Fields of a message that a client may set there."""
 MAX_PARTS, _MAX_FILES = 64, 16
 _MAX_URL_CHARS = 2_000
+_MAX_WHOLE = 2.0**53
+"""Largest number that protobuf's values keep exactly."""
 _FOLDER = "a2a"
 """Folder of a session's files for what clients send."""
 
@@ -129,7 +131,7 @@ class _Parts:
             case "url":
                 self._read_url(part)
             case "data":
-                self._read_data(MessageToDict(part.data))
+                self._read_data(plain_value(MessageToDict(part.data)))
             case _:
                 raise UnreadableError(f"message.parts[{number}]: text, raw, url or data is expected")
 
@@ -158,6 +160,17 @@ class _Parts:
         self.decisions.append(CallDecision(call, asked))
 
 
+def plain_value(value: Any) -> Any:
+    """Return a JSON value of protobuf as clients have meant it: whole numbers, and members always in the same order."""
+    if isinstance(value, dict):
+        return {name: plain_value(value[name]) for name in sorted(value)}
+    if isinstance(value, list):
+        return [plain_value(each) for each in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) <= _MAX_WHOLE:
+        return int(value)
+    return value
+
+
 def urlsplit_or_none(url: str) -> str | None:
     """Return the scheme of an address; None for what is no address."""
     try:
@@ -183,7 +196,7 @@ def _fields_of(request: SendMessageRequest) -> Mapping[str, Any]:
 
 
 def _checked(metadata: Struct) -> Mapping[str, Any]:
-    given = MessageToDict(metadata)[OUR_METADATA]
+    given = plain_value(MessageToDict(metadata)[OUR_METADATA])
     if not isinstance(given, dict) or (unknown := sorted(set(given) - OUR_FIELDS)):
         named = "" if not isinstance(given, dict) else f"; {unknown[0][:100]} is not one of them"
         raise UnreadableError(f"metadata: {OUR_METADATA} is an object of {', '.join(sorted(OUR_FIELDS))}{named}")

@@ -208,6 +208,7 @@ class A2aRequestHandler(RequestHandler):
         call = _call_of(context)
         with call.told():
             tenant, own = call.scope("read")
+            history = _history(params)
             size = params.page_size if params.HasField("page_size") else _PAGE_DEFAULT
             if not 1 <= size <= _PAGE_LIMIT:
                 raise InvalidParamsError(f"pageSize: 1 to {_PAGE_LIMIT} are expected")
@@ -224,14 +225,17 @@ class A2aRequestHandler(RequestHandler):
             )
             found = [PentadTask.model_validate(item) for item in page.items if item["status"] != "unreadable"]
             found = [each for each in found if _is_wanted(each, params)]
-            shown = [await self._shown(tenant, each, call, params) for each in found]
+            shown = [await self._shown(tenant, each, call, params.include_artifacts, history) for each in found]
             known = len(shown) + (page.next is not None)
-            return ListTasksResponse(tasks=shown, next_page_token=page.next or "", page_size=size, total_size=known)
+            return ListTasksResponse(
+                tasks=shown, next_page_token=page.next or "", page_size=len(shown), total_size=known
+            )
 
-    async def _shown(self, tenant: str, task: PentadTask, call: A2aCall, params: ListTasksRequest) -> Task:
-        if not params.include_artifacts and not params.history_length:
+    async def _shown(self, tenant: str, task: PentadTask, call: A2aCall, artifacts: bool, history: int | None) -> Task:
+        """Return a task of a list. Without a number, a list has no history."""
+        if not artifacts and not history:
             return await self._reader.outline(tenant, task, call.address)
-        return await self._reader.read(tenant, task, call.address, params.history_length)
+        return await self._reader.read(tenant, task, call.address, history or 0)
 
     async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task:
         """Cancel a task, and return it when it has ended."""
