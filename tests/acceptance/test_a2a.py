@@ -70,6 +70,13 @@ async def said(client: Client, sent: Message, **configuration: Any) -> list[Stre
     return [update async for update in client.send_message(request)]
 
 
+async def first_task(client: Client, sent: Message) -> Task:
+    """Leave the stream of a message when its task comes, and return the task."""
+    async for update in client.send_message(SendMessageRequest(message=sent)):
+        return update.task
+    raise AssertionError("the stream has ended without a task")
+
+
 async def first_of(client: Client, sent: Message) -> str:
     """Leave the stream of a message when the first text comes, and return the task's id."""
     async for update in client.send_message(SendMessageRequest(message=sent)):
@@ -221,6 +228,16 @@ async def test_a_task_is_cancelled_once(a2a: Stage, binding: str) -> None:
         never.set()
 
 
+async def test_a_message_that_only_asks_for_an_action_is_answered_by_a_message(a2a: Stage, binding: str) -> None:
+    never = asyncio.Event()
+    async with a2a.model(lambda _: say("x y", chunks=2, wait=never)), client(a2a, binding) as agent:
+        begun = await first_task(agent, message("count to a million"))
+        [stopped] = await said(agent, message("stop", context=begun.context_id))
+        assert stopped.message.role == Role.ROLE_AGENT
+        assert stopped.message.parts[0].text
+        never.set()
+
+
 async def test_files_are_sent_and_made(a2a: Stage, binding: str) -> None:
     seen: list[str] = []
 
@@ -239,6 +256,9 @@ async def test_files_are_sent_and_made(a2a: Stage, binding: str) -> None:
         name.parts.append(Part(url=f"{a2a.url}/v1/sessions/{done.task.context_id}/files/{file['path']}"))
         await said(agent, name)
         assert "[Attached files: " + file["path"] in seen[1]
+        sent.parts[1].raw = b"43"
+        with pytest.raises(A2AError, match="another"):
+            await said(agent, sent)
 
 
 async def test_a_task_that_fails_says_why(a2a: Stage, binding: str) -> None:

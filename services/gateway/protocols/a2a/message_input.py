@@ -35,7 +35,8 @@ class SentFile:
     """A file that a message brings."""
 
     path: str
-    """Place in the files of the session: the same again for a message that is sent again."""
+    """Place in the files of the session, which the same bytes of the same message have again: with other bytes it is
+    another message."""
     data: bytes
 
 
@@ -181,7 +182,7 @@ def urlsplit_or_none(url: str) -> str | None:
 
 
 def _path_of(message_id: str, number: int, part: Part) -> str:
-    folder = hashlib.sha256(message_id.encode()).hexdigest()[:16]
+    folder = hashlib.sha256(message_id.encode() + b"\n" + part.raw).hexdigest()[:16]
     ending = ending_of(part.media_type) if is_media_type(part.media_type) else ""
     name = safe_name(part.filename[:200], f"file{ending}")
     return f"{_FOLDER}/{folder}/{number}-{name}"

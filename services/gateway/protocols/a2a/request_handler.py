@@ -133,16 +133,16 @@ class A2aRequestHandler(RequestHandler):
         body, grant = message.body(session), call.caller.grant
         keys = session_keys(tenant, session, self._parts.shards)
         read = read_message(body if grant is None else grant.message(body), tenant, session, message.id)
-        ended = found is not None and state_of(found.status) in ENDED_STATES
-        if ended and not await self._parts.turns.knows(keys, message.id):
-            raise UnsupportedOperationError("the task has ended: send the message with its contextId alone")
-        await self._keep_files(tenant, session, message)
+        if not await self._parts.turns.knows(keys, message.id):
+            if found is not None and state_of(found.status) in ENDED_STATES:
+                raise UnsupportedOperationError("the task has ended: send the message with its contextId alone")
+            await self._keep_files(tenant, session, message)
         stream = call.stream = await self._parts.turns.begin(read, keys)
         run = A2aRun(session, TurnTracker(message.id), call.address)
         return TurnUpdates(run, keys, stream, self._sources, history=history)
 
     async def _keep_files(self, tenant: str, session: str, message: A2aMessage) -> None:
-        """Write the files that a message brings: the same again when it is sent again."""
+        """Write the files that a message brings, before it is appended: it names them."""
         if not message.files:
             return
         if self._parts.workspaces is None:

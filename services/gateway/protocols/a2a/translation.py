@@ -22,7 +22,9 @@ from pentad.contracts.approvals import PendingApproval
 from pentad.contracts.events import (
     Content,
     ControlResult,
+    ErrorEvent,
     MessageEvent,
+    MessageRouted,
     SessionEvent,
     Snapshot,
     TaskEnd,
@@ -56,7 +58,7 @@ class _StepText:
 
 @dataclass
 class A2aRun:
-    """What a client sees of one turn of a task. ``address``: that of the gateway."""
+    """A turn of a task as its client sees it. ``address``: that of the gateway."""
 
     session: str
     turn: TurnTracker
@@ -68,6 +70,8 @@ class A2aRun:
     """Text of the last message."""
     answer: str | None = None
     """Answer to a message that has asked for an action on a task, and so has no task of its own."""
+    controls: bool = False
+    """Whether the message asks for an action on a task, and so begins no turn of it."""
     _texts: dict[int, _StepText] = field(default_factory=dict)
     """Texts of steps that the client has a part of, by step."""
 
@@ -83,6 +87,11 @@ class A2aRun:
 
     def after(self, event: SessionEvent) -> list[Update]:
         """Return the updates for the next event of this run, without those of its end."""
+        if isinstance(event, MessageRouted) and event.decision == "control":
+            self.controls = True
+        if self.controls:
+            self._after_control(event)
+            return []
         self.turn = self.turn.after(event)
         self.task = self.task or self.turn.task_id
         made = list(self._translated(event))
@@ -90,6 +99,13 @@ class A2aRun:
         if isinstance(event, TaskEnd) and event.task_id == self.task and self.end is None and not event.queues:
             self.end = TurnEnd(event.status, event.reason, event.detail or "")
         return made
+
+    def _after_control(self, event: SessionEvent) -> None:
+        """Wait for what came of an action: the end of the task that it is about is not that of the run."""
+        if isinstance(event, ControlResult):
+            self.answer, self.end = event.content, TurnEnd("completed")
+        elif isinstance(event, ErrorEvent) and event.message_id == self.turn.message_id:
+            self.end = TurnEnd("error", f"{event.code}: {event.message}")
 
     def go_on(self) -> None:
         """Follow the task beyond the end of a turn."""
@@ -117,8 +133,6 @@ class A2aRun:
     def _translated(self, event: SessionEvent) -> Iterator[Update]:
         own = event.task_id is not None and event.task_id == self.task
         match event:
-            case ControlResult():
-                self.answer = event.content
             case Content() if own:
                 yield from self._delta(event)
             case MessageEvent() if own:

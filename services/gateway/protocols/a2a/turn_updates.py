@@ -143,6 +143,8 @@ class TurnUpdates:
 
     async def _look(self) -> None:
         """End the run where its task has ended, or waits, without our being told."""
+        if self.run.controls:
+            return
         if self.run.task is None:
             turn = await self._sources.queries.turn(self._keys, self.run.turn.message_id)
             self.run.task = turn.task_id
