@@ -16,6 +16,7 @@ RUN python3 -m venv /build && python3 -m venv --without-pip /opt/pentad && mkdir
  && /build/bin/pip --python /opt/pentad/bin/python install --quiet --require-hashes --only-binary :all: \
     --find-links wheels -r requirements-runtime.lock
 COPY pyproject.toml README.md LICENSE ./
+COPY clients clients
 COPY contracts contracts
 COPY shared shared
 COPY services services

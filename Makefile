@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Says each package as it comes, without a bar for each.
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --progress-bar off
 
-.PHONY: setup run test test-all most check style types units fuzz bench bench-memory eval-routing chaos look lock
+.PHONY: setup run test test-all most check style types units fuzz bench bench-memory eval-routing chaos look lock console-vendor screenshots
 
 setup: $(STAMP)
 
@@ -79,3 +79,12 @@ lock:
 	$(LOCK) --extra server --extra a2a --extra anthropic --extra code --extra local --extra mcp --extra stores --extra dev --output-file requirements.lock pyproject.toml
 	$(LOCK) --no-annotate --extra server --extra anthropic --extra code --extra mcp --extra stores --constraint requirements.lock --output-file requirements-runtime.lock pyproject.toml
 	echo hatchling | $(LOCK) --no-annotate --constraint requirements.lock --output-file requirements-build.lock -
+
+# The console's libraries in one file, from their lock (services/gateway/console/README.md). Needs Node and npm.
+console-vendor:
+	cd services/gateway/console/vendor && npm ci --no-audit --no-fund && npm run bundle && rm -rf node_modules
+
+# The pictures of the README, as the console draws them. Needs Chromium.
+screenshots: $(STAMP)
+	@mkdir -p docs/images
+	SCREENSHOTS=$(CURDIR)/docs/images $(PYTEST) tests/acceptance/test_console.py -k pictures

@@ -27,9 +27,18 @@ NEW_TASK = "new"
 """The word that asks for a new task where a task's id is expected. No task has it as its id."""
 MAX_FILE_PATH = 1024
 """Characters that the path of a file in a message may have."""
+MAX_HISTORY, MAX_HISTORY_CHARS = 200, 262_144
+"""Earlier messages that a message may bring along, and characters that all of them together may have."""
 MAX_METADATA = 16_384
 """Characters that a message's metadata may have, names and values together."""
 MetadataText = Annotated[str, StringConstraints(max_length=4096)]
+
+
+class EarlierMessage(Contract):
+    """A message of a conversation that was held elsewhere."""
+
+    role: Literal["user", "assistant"]
+    content: str = Field(min_length=1, max_length=MAX_HISTORY_CHARS)
 
 
 class InboundMessage(Contract):
@@ -65,6 +74,16 @@ class InboundMessage(Contract):
     ] = None
     """Paths of files of the session that the message is about: the model is told of them, and sent images among them if
     it sees them."""
+
+    history: Annotated[tuple[EarlierMessage, ...] | None, Field(max_length=MAX_HISTORY)] = None
+    """Conversation that was held elsewhere before the message: a new task begins with it, any other ignores it."""
+
+    @field_validator("history")
+    @classmethod
+    def _is_bounded(cls, history: tuple[EarlierMessage, ...] | None) -> tuple[EarlierMessage, ...] | None:
+        if sum(len(each.content) for each in history or ()) > MAX_HISTORY_CHARS:
+            raise ValueError(f"its messages have at most {MAX_HISTORY_CHARS:,} characters in all: leave out the oldest")
+        return history
 
     @field_validator("state")
     @classmethod

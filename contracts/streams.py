@@ -371,6 +371,13 @@ def queues_of(shard: int, tool_queues: tuple[str, ...]) -> list[tuple[Stream, st
     return fixed + [(TOOL_CALLS, TOOL_CALLS.key(shard, queue=queue)) for queue in tool_queues]
 
 
+def tool_queue_of(key: str) -> str | None:
+    """Return the queue of tool calls that a stream's key names; None for the key of any other stream."""
+    _, rest = split_key(key) or (0, "")
+    kind, _, queue = rest.partition(":")
+    return queue if kind == "tools" and queue else None
+
+
 def work_stream(key: str) -> Stream | None:
     """Return the work stream of a shard that has this key; None for any other key, and for a queue of tool calls."""
     shard = (split_key(key) or (0, ""))[0]

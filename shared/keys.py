@@ -25,6 +25,9 @@ REDRIVEN_TTL_S = 366 * DAY_S
 ERASED_TTL_S = 400 * DAY_S
 """Seconds for which it is known that something was erased: longer than any dead letter or guard is kept."""
 
+VERSIONS_KEPT, VERSIONS_TTL_S = 10, 400 * DAY_S
+"""Versions of an entry of a registry that are kept, and seconds for which the last one is."""
+
 SMALL_EVENT = 4096
 """Bytes of an event that counts as one of ``PENTAD_EVENTS_MAXLEN``: all together may have that many times these."""
 
@@ -55,6 +58,8 @@ SERVERS_REGISTRY = "pentad:mcp"
 """Hash of the MCP servers that were registered while the system ran, by name; like that of models."""
 HTTP_TOOLS_REGISTRY = "pentad:http-tools"
 """Hash of the tools of HTTP endpoints that were registered while the system ran, by name; like that of models."""
+WEBHOOKS_REGISTRY = "pentad:webhooks"
+"""Hash of the webhooks that tenants have registered, by id; like that of models."""
 SERVER_REPORTS = "pentad:mcp-reports"
 """Hash of a tool-worker's name to how its MCP servers do; ends a minute after the last worker that tells."""
 GATEWAY_ADDRESS = "pentad:gateway-address"
@@ -71,6 +76,11 @@ PLUGIN_TURN = "pentad:plugin-reload:turn"
 """Says which tool-worker imports its plug-ins anew; ends seconds after that one does."""
 IN_USE = "pentad:in-use:"
 """Begins the key under which a process says which model it uses; ends seconds after the process does."""
+PROCESSES = "pentad:processes"
+"""Hash of a service's name, with a random part, to what it says of itself; ends a minute after the last that does."""
+TOTALS = "pentad:totals"
+"""Hash of how much the whole system has done: turns, steps, tokens, tool calls; ends `TOTALS_TTL_S` after the last."""
+TOTALS_TTL_S = 7 * DAY_S
 REMEMBERS = "pentad:remembers:"
 """Begins the key under which it is told whether long-term memory has anything of a tenant."""
 MODELS_REGISTRY = "pentad:models"
@@ -100,10 +110,21 @@ MEMORY_REBUILD_LEASE = "pentad:memory-rebuild:lease"
 """Says which archiver rebuilds the memory; ends seconds after that one does."""
 MEMORY_REBUILD_LATER = "pentad:memory-rebuild:later"
 """Set of the tasks that a rebuild comes to last, as ``TENANT/TASK``; ends like the rebuild."""
+SCHEDULES = "pentad:{pentad:schedules}:"
+"""Begins the keys of schedules, which lie in one slot. Each goes with the last schedule in it; ``turn`` ends seconds
+after the gateway that looks after them does."""
+SCHEDULES_DUE = f"{SCHEDULES}due"
+"""Sorted set of ``TENANT/SCHEDULE`` by the time in ms at which somebody must look at it."""
+SCHEDULES_SET = f"{SCHEDULES}set"
+"""Sorted set of when each schedule was written, in ms: a time ahead is of a clock that has stepped back since."""
+SCHEDULES_TURN = f"{SCHEDULES}turn"
+"""Says which gateway looks after the schedules; ends seconds after that one does."""
 EXTRACTION = "pentad:extraction:"
 """Begins the key of a hash that says how many tokens extraction has taken on a day; ends `EXTRACTION_TTL_S` after the
 last of them."""
 EXTRACTION_TTL_S = 2 * DAY_S
+CALLBACK_TTL_S = 8 * DAY_S
+"""Seconds for which the callback of a message is known: a turn that goes on for longer tells it nothing more."""
 REBUILD_TTL_S = 30 * DAY_S
 """Seconds for which the outcome of a rebuild of the memory is known, and for which a rebuild may pause."""
 INBOUND_LEASE = "pentad:{pentad:inbound}:lease"
@@ -122,6 +143,12 @@ CLUSTER = "pentad:cluster"
 def events_kept(maxlen: int, size: int) -> int:
     """Return how many events a session keeps once one of ``size`` bytes is added: fewer the larger it is."""
     return maxlen if size <= SMALL_EVENT else 1 + maxlen * SMALL_EVENT // size
+
+
+def registry_versions(registry: str, name: str) -> str:
+    """Return the key of the list of versions that an entry of a registry has had; it ends `VERSIONS_TTL_S` after the
+    last one."""
+    return f"pentad:{{{registry}}}:versions:{name}"
 
 
 def model_places(model: str) -> tuple[str, str, str]:
@@ -279,6 +306,17 @@ def token_lock(place: str) -> str:
     return f"{SIGN_INS}lock:{hashlib.sha256(place.encode()).hexdigest()}"
 
 
+def schedule(tenant: str, name: str) -> str:
+    """Hash of a schedule: what was asked for, how far it is, and a word that each change makes anew. It is removed with
+    its session or user, by hand, and thirty days after the schedule's end."""
+    return f"{SCHEDULES}one:{tenant}:{name}"
+
+
+def schedule_list(tenant: str) -> str:
+    """Sorted set of a tenant's schedules by the time in ms of their end; 0 for those that go on."""
+    return f"{SCHEDULES}list:{tenant}"
+
+
 def undoable(tenant: str, anchor: str) -> str:
     """Hash of the notes of a model's forgetting at an anchor, by id; has a TTL. The key has the anchor's digest."""
     return f"{UNDOABLE}{tenant}:{hashlib.sha256(anchor.encode()).hexdigest()[:32]}"
@@ -287,6 +325,64 @@ def undoable(tenant: str, anchor: str) -> str:
 def model_call_wanted(shard: int, request: str) -> str:
     """Says that somebody waits for the answer to a model call outside a conversation; ends seconds after they left."""
     return f"{tag(shard)}:wanted:{request}"
+
+
+def chat_request(shard: int, tenant: str, digest: str) -> str:
+    """Names the message that a request of an OpenAI client stands for, so that it is one however often it comes; ends
+    minutes after it came, or a day where the client has named it. The key has the request's digest."""
+    return f"{tag(shard)}:chat:{tenant}:request:{digest}"
+
+
+def chat_place(shard: int, tenant: str, digest: str) -> str:
+    """Hash that says where a conversation of an OpenAI client stands, by the digest of what was said: its session, the
+    task and step of the last answer, and which message goes on from there; has the TTL of a session."""
+    return f"{tag(shard)}:chat:{tenant}:place:{digest}"
+
+
+def chat_response(shard: int, tenant: str, response: str) -> str:
+    """Says which turn a response of OpenAI's protocol is; has the TTL of a session, and ends when a client deletes
+    it."""
+    return f"{tag(shard)}:chat:{tenant}:response:{encoded_id(response)}"
+
+
+def webhook_lease(shard: int) -> str:
+    """String that says which gateway sends the events of a shard to webhooks; ends seconds after that one does."""
+    return f"{tag(shard)}:webhook-lease"
+
+
+def waiting_webhooks(shard: int) -> str:
+    """Sorted set of the webhooks with events that wait, by when the next may be sent, in ms. It ends with the last."""
+    return f"{tag(shard)}:webhooks-waiting"
+
+
+def webhook_state(shard: int, webhook: str) -> str:
+    """Hash of how many events, and bytes, wait for a webhook, of the failures of each lane (``try:LANE``) and of the
+    last one. It ends with the last event that waits."""
+    return f"{tag(shard)}:webhook:{webhook}"
+
+
+def webhook_due(shard: int, webhook: str) -> str:
+    """Sorted set of a webhook's lanes by when the first event of each may be sent, in ms; it ends with the last.
+
+    A lane is ``TENANT/SESSION/TASK``: its events are sent in order.
+    """
+    return f"{tag(shard)}:webhook-due:{webhook}"
+
+
+def webhook_lane(shard: int, webhook: str, lane: str) -> str:
+    """List of the events of one lane of a webhook that wait, each ``CURSOR MS JSON``; it ends with the last. The
+    scripts make this name from that of the waiting webhooks."""
+    return f"{tag(shard)}:webhook-lane:{webhook}:{lane}"
+
+
+def callbacks(shard: int) -> str:
+    """Sorted set of the callbacks of turns that go on, numbered as they came; has a TTL."""
+    return f"{tag(shard)}:callbacks"
+
+
+def callback(shard: int, webhook: str) -> str:
+    """String of one callback, a webhook of one message's turn, by its id (`callback_id`); has a TTL."""
+    return f"{tag(shard)}:callback:{webhook}"
 
 
 def erased_user(shard: int, tenant: str, user: str) -> str:
@@ -374,6 +470,15 @@ class SessionKeys:
     def erased(self) -> str:
         """Hash that says up to when the session was erased; has a TTL, and outlives everything else of it."""
         return f"{self.header}:erased"
+
+    @property
+    def webhook_cursors(self) -> str:
+        """Hash of webhooks to the last event of the session that is on its way to each; has a TTL."""
+        return f"{tag(self.shard)}:webhook-cursors:{self.tenant}:{self.name}"
+
+    def callback_id(self, message: str) -> str:
+        """Return the id of the callback of one of the session's messages: no registered webhook has a colon."""
+        return f"{self.tenant}:{self.name}:{hashlib.sha256(message.encode(errors='replace')).hexdigest()[:32]}"
 
     @property
     def wake(self) -> str:

@@ -292,6 +292,12 @@ tool_refusals = _counter(
     "Tool calls that were answered at once because their tool keeps failing: its breaker is open.",
     "calls",
 )
+schedule_runs = _counter(
+    "pentad_schedule_runs_total",
+    ("outcome",),
+    "Due times of schedules: sent, or not: skipped (the run before went on), missed (too late), unknown (in doubt).",
+    "runs",
+)
 queue_backlog = _gauge(
     "pentad_tool_queue_backlog_calls",
     ("queue",),
@@ -321,6 +327,12 @@ archived = _counter(
     ("outcome",),
     "Tasks whose record the archiver has written; outcome: ok, or moved or gone when the task was not as recorded.",
     "tasks",
+)
+webhook_attempts = _counter(
+    "pentad_webhook_attempts_total",
+    ("outcome",),
+    "Attempts to send an event to a webhook: `delivered`, `failed` (it is tried again) or `dead` (it is set aside).",
+    "attempts",
 )
 erased = _counter(
     "pentad_erased_tasks_total",
@@ -471,6 +483,27 @@ def _counted(metric: Metric[Any], child: Any) -> list[float]:
     return [sample.value for family in cast("Gauge", child).collect() for sample in family.samples]
 
 
+_from_elsewhere: dict[tuple[str, tuple[str, ...]], float] = {}
+"""How much of the number of a metric's child other processes have counted."""
+
+
+def own_number(metric: Metric[Any], label: str | None = None) -> float:
+    """Return how much this process itself has counted: the sum of a counter, the number of values of a histogram.
+
+    ``label``: the last label of the children that are meant; None: all children.
+    """
+    used: dict[tuple[str, ...], Any] = metric.__dict__["_children"]
+    return sum(
+        _number(metric, _counted(metric, child)) - _from_elsewhere.get((metric.name, values), 0.0)
+        for values, child in used.items()
+        if label is None or values[-1] == label
+    )
+
+
+def _number(metric: Metric[Any], counted: Sequence[float]) -> float:
+    return sum(counted[1:]) if metric.kind == "histogram" else counted[0]
+
+
 class CountsOfProcess:
     """The counts of another process, as part of those that this one shows. There is one object for each process: when
     that ends, its counts remain."""
@@ -500,6 +533,8 @@ class CountsOfProcess:
             else:
                 metric.labels(*values).add(since)
             self._before[name, values] = counted
+            here = _from_elsewhere.get((name, values), 0.0)
+            _from_elsewhere[name, values] = here + _number(metric, since)
 
 
 def exposition() -> tuple[bytes, str]:

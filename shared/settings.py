@@ -135,8 +135,10 @@ class Settings(BaseModel):
     """`on`: models are offered `web_fetch` and `get_weather`. They send outside what a model puts into an address: turn
     it on where that may be."""
     pentad_web_allow: tuple[str, ...] = ()
-    """Hosts of your own network that `web_fetch`, registered endpoints and registered MCP servers may ask, as `HOST` or
-    `HOST:PORT`, separated by commas. Without it, only addresses of the public internet are asked."""
+    """Hosts of your own network that `web_fetch`, registered endpoints, registered MCP servers and webhooks may ask, as
+    `HOST` or `HOST:PORT`, separated by commas. Without it, only addresses of the public internet are asked."""
+    pentad_console: Literal["on", "off"] = "on"
+    """`on`: the gateway serves the web console at `/console`."""
     pentad_mcp: Path | None = None
     """A file of MCP servers, `{"mcpServers": {...}}` as editors and assistants keep it; the tool-workers offer their
     tools."""
@@ -148,8 +150,8 @@ class Settings(BaseModel):
     `TENANT/USER/NAME`, and `TENANT/NAME` for the whole tenant. The same for gateway, task-runners, tool-workers and
     archivers. Unset: `secrets` in the data directory of `pentad up`; with `pentad serve` there are none."""
     pentad_secret_key: SecretStr | None = None
-    """Encrypts secrets that are kept there from now on: 32 bytes in base64, as `openssl rand -base64 32` makes them. Of
-    several, separated by commas, the first encrypts and all decrypt."""
+    """Encrypts secrets that are kept there, and those of webhooks, from now on: 32 bytes in base64, as
+    `openssl rand -base64 32` makes them. Of several, separated by commas, the first encrypts and all decrypt."""
     pentad_public_url: str | None = None
     """Address at which browsers reach the gateway, as `https://agents.example.com`: who signs in to an MCP server is
     sent back there. For gateway and tool-workers. Unset: the gateway's own, where it listens on this machine alone."""
@@ -277,6 +279,10 @@ class Settings(BaseModel):
     which are never made. They go before registered ones of the same order or name."""
     pentad_approval_s: Annotated[float, Field(ge=1, le=10 * 365 * _DAY_S)] = 3600
     """Seconds within which a person can allow or refuse a tool call; then it is not made, and the model is told so."""
+    pentad_schedules: Annotated[int, Field(ge=0, le=1_000)] = 100
+    """Schedules that a tenant may have, those that ended lately among them. 0: none are added."""
+    pentad_schedule_s: Annotated[float, Field(ge=1, le=86_400)] = 60
+    """Seconds that lie between two due times of a schedule at least."""
     pentad_compact_share: Annotated[float, Field(ge=0, le=0.95)] = 0.7
     """The share of a model's window beyond which the older part of a conversation is summarised in prompts. 0: never.
     A model whose window is not known is not concerned."""

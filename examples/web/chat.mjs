@@ -1,301 +1,103 @@
-// A session of Pentad in a web page: what it shows, how it stays connected, and the page itself. No dependency.
+// A chat in a page: what it shows of a session's state, and what a person can do. The session does all the rest.
 
-// Closed because of what we sent: the same again ends the same way.
-const FINAL = new Set([1002, 1003, 1007, 1008, 1009, 1010])
-const TOKEN_ENDED = 4401
-const LOST = 1006
-const PING_EVERY_MS = 20_000
-const [FIRST_DELAY_MS, MAX_DELAY_MS] = [100, 3_000]
-
-/** What a page shows of a session: entries in their order, made from its events. It knows no network and no page. */
-export class Conversation {
-  entries = []
-  #byKey = new Map()
-
-  /** Show what the person says, before the gateway has it. */
-  say(messageId, text) {
-    Object.assign(this.#entry("user", messageId), { text, state: "sending" })
-  }
-
-  /** The messages that are shown without their text: said in another tab, or before the page was loaded. */
-  get riddles() {
-    return this.entries.filter(({ kind, text }) => kind === "user" && text === undefined)
-  }
-
-  /** Take the session's last messages, which answer these riddles, as far as they are kept. */
-  learn(messages, riddles) {
-    const texts = new Map(messages.map(({ message_id, content }) => [`user ${message_id}`, content]))
-    for (const entry of riddles) entry.text ??= texts.get(entry.key) ?? "(its text is not known)"
-  }
-
-  /** Take one event of the session. */
-  take(event) {
-    switch (event.type) {
-      case "message_routed": {
-        const refused = event.decision === "rejected"
-        Object.assign(this.#entry("user", event.message_id), { state: refused ? `refused: ${event.reason}` : "" })
-        break
-      }
-      case "content":
-        extend(this.#answer(event), event)
-        break
-      case "message":
-        finish(this.#answer(event), event)
-        break
-      case "tool_call":
-        Object.assign(this.#entry("tool", event.tool_call_id), { text: called(event), state: "running" })
-        break
-      case "tool_progress":
-        this.#entry("tool", event.tool_call_id).state = event.content
-        break
-      case "tool_result":
-        this.#entry("tool", event.tool_call_id).state = event.error ? `error: ${event.error}` : `= ${event.result}`
-        break
-      case "control_result":
-        this.#entry("user", event.message_id).state = ""
-        this.#entry("note", event.id).text = event.content
-        break
-      case "task_end":
-        if (event.status === "completed") break
-        this.#entry("note", event.id).text = `${event.status}: ${event.detail ?? event.reason}`
-        break
-      case "error":
-        if (event.message_id) this.#entry("user", event.message_id).state = `error: ${event.message}`
-        else this.#entry("note", event.id ?? event.code).text = event.message
-        break
-      case "snapshot": // events were lost: this is all that the session remembers
-        this.entries = []
-        this.#byKey.clear()
-        event.messages.forEach(({ role, content, message_id }, place) => {
-          const entry = role === "user" ? this.#entry("user", message_id) : this.#entry("answer", `before ${place}`)
-          Object.assign(entry, { text: content, state: "" })
-        })
-    }
-  }
-
-  #answer({ task_id, step, attempt }) {
-    const entry = this.#entry("answer", `${task_id} ${step}`)
-    entry.attempt ??= attempt
-    entry.text ??= ""
-    return entry
-  }
-
-  #entry(kind, name) {
-    const key = `${kind} ${name}`
-    if (!this.#byKey.has(key)) {
-      const entry = { kind, key, text: undefined, state: "" }
-      this.#byKey.set(key, entry)
-      this.entries.push(entry)
-    }
-    return this.#byKey.get(key)
-  }
+/** What a page shows of a session, from top to bottom: `{key, kind, text, state, approval?}`. */
+export function rows({ order, messages, tasks }) {
+  return order.flatMap((entry) => {
+    if (entry.kind === "message") return [messageRow(entry, messages[entry.message_id])]
+    if (entry.kind === "answer") return [{ key: entry.key, kind: "answer", text: entry.text, state: "" }]
+    if (entry.kind === "note") return noteRows(entry)
+    const task = tasks[entry.task_id]
+    const step = task.steps.find(({ step }) => step === entry.step)
+    if (step.void) return [] // its message was given to another task, which answers it
+    const answer = { key: entry.key, kind: "answer", text: step.text, state: step.whole || step.text ? "" : "thinking …" }
+    const calls = step.calls.map((id) => callRow(task.calls[id]))
+    return step.whole && step.text === "" ? calls : [answer, ...calls]
+  })
 }
 
-/** Add a delta to a step's text. A higher attempt makes the earlier one void; offsets count characters. */
-function extend(entry, { attempt, offset, content }) {
-  if (entry.whole || attempt < entry.attempt) return
-  if (attempt > entry.attempt) Object.assign(entry, { attempt, text: "" })
-  const have = [...entry.text].length
-  if (offset <= have) entry.text += [...content].slice(have - offset).join("") // beyond a gap: the `message` brings it
+function messageRow({ key }, { text, status, routing, error }) {
+  const states = { sending: "sending", refused: `refused: ${routing?.reason}`, failed: `not sent: ${error?.message}` }
+  const shown = text === null ? "(its text is not known any more)" : (text ?? "…")
+  return { key, kind: "user", text: shown, state: states[status] ?? "" }
 }
 
-function finish(entry, { content }) {
-  Object.assign(entry, { text: content, whole: true })
+function callRow({ task_id, tool_call_id, tool, args, status, progress, result, error, approval }) {
+  const states = { done: `= ${result}`, failed: `error: ${error}`, refused: "refused", waiting: approval?.reason ?? "waits" }
+  const state = states[status] ?? progress ?? "running"
+  const text = `${tool}(${typeof args === "string" ? args : JSON.stringify(args)})`
+  const asked = status === "waiting" ? { task_id, tool_call_id, args_digest: approval.args_digest } : null
+  return { key: `call ${tool_call_id}`, kind: "tool", text, state, approval: asked }
 }
 
-function called({ tool, args }) {
-  return `${tool}(${typeof args === "string" ? args : JSON.stringify(args)})`
+function noteRows({ key, event }) {
+  const texts = {
+    task_end: () => `${event.status}: ${event.detail ?? event.reason}`,
+    control_result: () => event.content,
+    message_moved: () => "a message was given to another task",
+    error: () => (event.task_id ? null : event.message), // a task tells its errors when it ends
+  }
+  const text = texts[event.type]?.()
+  return text ? [{ key, kind: "note", text, state: "" }] : []
 }
 
-/**
- * One session over a WebSocket that is opened again, from the cursor on, until `stop`. A message is sent until the
- * gateway says where it went; its id makes it one message however often that is.
- *
- * `getToken` returns a promise of `{url, session_id, token}`, and is asked again when a token has ended. `onEvent` gets
- * each event of the session, `onState` a word for the connection.
- */
-export class Session {
-  #getToken; #onEvent; #onState; #WebSocket
-  #pass = null
-  #cursor = "0" // from the oldest event that is kept
-  #unsure = new Map()
-  #socket = null // once the gateway has greeted us
-  #opening = null
-  #stopped = false
-  #wake = () => {}
-
-  constructor({ getToken, onEvent, onState = () => {}, WebSocket = globalThis.WebSocket }) {
-    this.#getToken = getToken
-    this.#onEvent = onEvent
-    this.#onState = onState
-    this.#WebSocket = WebSocket
-  }
-
-  /** Stay connected. Returns when `stop` is called, or when the gateway will never open this session. */
-  async run() {
-    for (let failures = 0; !this.#stopped; failures++) {
-      let why = ""
-      try {
-        this.#pass ??= await this.#getToken()
-        if (this.#stopped) break
-        const closed = await this.#follow(this.#pass)
-        why = closed.reason
-        if (closed.code === TOKEN_ENDED) this.#pass = null
-        if (FINAL.has(closed.code)) return this.#onState(`closed: ${why || closed.code}`)
-        if (closed.greeted) failures = 0
-      } catch (error) {
-        why = error.message // no token: the page's own server is away
-      }
-      if (this.#stopped) break
-      this.#onState(`reconnecting ${why}`.trim())
-      const delay = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** Math.min(failures, 10))
-      await this.#pause(delay * (0.5 + Math.random() / 2)) // by chance, so that pages do not come back as one
-    }
-    this.#onState("closed")
-  }
-
-  /** Say something; returns the id of the message. */
-  send(content) {
-    const random = crypto.getRandomValues(new Uint8Array(12))
-    const message_id = "m-" + Array.from(random, (byte) => byte.toString(16).padStart(2, "0")).join("")
-    this.#unsure.set(message_id, { type: "message", content, message_id })
-    this.#write(this.#unsure.get(message_id))
-    return message_id
-  }
-
-  /** Ask a task to stop. */
-  cancel(task_id) {
-    this.#write({ type: "cancel", task_id })
-  }
-
-  /** The session's last messages over REST, with the same token. */
-  async messages() {
-    if (!this.#pass) return []
-    const { url, session_id, token } = this.#pass
-    const path = `${url}/v1/sessions/${encodeURIComponent(session_id)}/messages`
-    const answer = await fetch(path, { headers: { Authorization: `Bearer ${token}` } })
-    return answer.ok ? (await answer.json()).items : []
-  }
-
-  stop() {
-    this.#stopped = true
-    this.#opening?.close() // also one that is not greeted yet: it would bring its session to life again
-    this.#wake()
-  }
-
-  /** Follow the session over one connection; returns how it has ended. */
-  #follow({ url, session_id, token }) {
-    const query = new URLSearchParams({ session_id, after: this.#cursor })
-    const socket = new this.#WebSocket(`${url.replace(/^http/, "ws")}/v1/ws?${query}`, ["pentad.v1", `bearer.${token}`])
-    this.#opening = socket
-    let greeted = false
-    let heard = true
-    return new Promise((resolve) => {
-      const end = (code, reason = "") => {
-        clearInterval(watch)
-        if (this.#opening === socket) this.#opening = this.#socket = null
-        socket.onmessage = socket.onclose = null
-        resolve({ code, reason, greeted })
-      }
-      const watch = setInterval(() => {
-        if (!heard || !greeted) {
-          socket.close()
-          return end(LOST, "no answer")
-        }
-        heard = false
-        socket.send('{"type":"ping"}')
-      }, PING_EVERY_MS)
-      socket.onerror = () => {} // onclose follows, and says more
-      socket.onclose = ({ code, reason }) => end(code, reason)
-      socket.onmessage = ({ data }) => {
-        heard = true
-        const frame = JSON.parse(data)
-        if (frame.type === "session") {
-          greeted = true
-          this.#socket = socket
-          this.#onState("connected")
-          for (const message of this.#unsure.values()) this.#write(message)
-        } else if (frame.type !== "pong" && frame.type !== "accepted") {
-          this.#take(frame)
-        }
-      }
-    })
-  }
-
-  #take(event) {
-    if (event.id) this.#cursor = event.id
-    const busy = event.type === "error" && event.code === "busy" && this.#unsure.get(event.message_id)
-    if (busy) { // it may be sent again, under its id
-      setTimeout(() => this.#unsure.has(busy.message_id) && this.#write(busy), (event.retry_after ?? 1) * 1000)
-      return
-    }
-    if (event.message_id) this.#unsure.delete(event.message_id)
-    this.#onEvent(event)
-  }
-
-  #write(frame) {
-    if (this.#socket?.readyState === 1) this.#socket.send(JSON.stringify(frame))
-  }
-
-  #pause(ms) {
-    return new Promise((resolve) => {
-      this.#wake = resolve
-      setTimeout(resolve, ms)
-    })
-  }
-}
-
-/** Put a conversation into a page that has a `form` with an `input`, a list `#entries` and a line `#state`. */
-export function open(document, getToken, options = {}) {
-  const conversation = new Conversation()
+/** Put a session into a page that has a `form` with an `input`, a list `#entries`, a button `#stop` and a line `#state`. */
+export function open(document, session, frame = (draw) => requestAnimationFrame(draw)) {
   const [list, form] = [document.querySelector("#entries"), document.querySelector("form")]
+  const [line, stop] = [document.querySelector("#state"), document.querySelector("#stop")]
   const nodes = new Map()
+  let drawing = false
+
+  function drawSoon() {
+    if (drawing) return
+    drawing = true
+    frame(draw)
+  }
 
   function draw() {
-    const shown = conversation.entries.map(({ key, kind, text = "…", state }) => {
-      const node = nodes.get(key) ?? document.createElement("li")
-      nodes.set(key, node)
-      node.className = kind
-      const said = state ? `${text} ${state}` : text
-      if (node.textContent !== said) node.textContent = said // never HTML: what a model writes is text
-      return node
-    })
+    drawing = false
+    const { state } = session
+    const shown = rows(state).map(drawn)
     if (shown.some((node, place) => list.children[place] !== node) || list.children.length > shown.length) {
       list.replaceChildren(...shown)
     }
+    stop.hidden = running().length === 0
+    line.textContent = session.error ? session.error.message : session.status
   }
 
-  let learning = false // one question at a time: a page that is loaded meets many messages at once
-
-  async function learn() {
-    if (learning) return
-    learning = true
-    for (let riddles; (riddles = conversation.riddles).length > 0; draw()) {
-      conversation.learn(await session.messages().catch(() => []), riddles)
+  function drawn({ key, kind, text, state, approval }) {
+    const node = nodes.get(key) ?? document.createElement("li")
+    nodes.set(key, node)
+    const said = [kind, text, state, approval ? "asks" : ""].join("\u0000")
+    if (node.said === said) return node
+    node.said = said
+    node.className = kind
+    node.replaceChildren()
+    node.textContent = state ? `${text} ${state}` : text // never HTML: what a model writes is text
+    if (approval) {
+      node.append(button("Allow", () => session.approve(approval)), button("Refuse", () => session.refuse(approval)))
     }
-    learning = false
+    return node
   }
 
-  const session = new Session({
-    getToken,
-    onState: (state) => { document.querySelector("#state").textContent = state },
-    onEvent: (event) => {
-      conversation.take(event)
-      draw()
-      learn()
-    },
-    ...options,
-  })
+  function button(name, act) {
+    const made = document.createElement("button")
+    made.textContent = name
+    made.addEventListener("click", () => act().catch(tell))
+    return made
+  }
+
+  const running = () => Object.values(session.state.tasks).filter((task) => ["active", "pending"].includes(task.status) && !task.parent_task_id)
+  const tell = (error) => { line.textContent = error.message }
 
   form.addEventListener("submit", (submitted) => {
     submitted.preventDefault()
     const input = form.querySelector("input")
     const text = input.value.trim()
     if (!text) return
-    conversation.say(session.send(text), text)
+    session.send(text)
     input.value = ""
-    draw()
   })
-  session.run()
-  return session
+  stop.addEventListener("click", () => running().forEach((task) => session.cancel(task.task_id).catch(tell)))
+  session.on("state", drawSoon)
+  session.on("status", drawSoon)
 }

@@ -16,7 +16,7 @@ from secrets import token_hex
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 import pentad
@@ -43,7 +43,7 @@ def app_for(url: str) -> Starlette:
         visitor = known if VISITOR.fullmatch(known) else token_hex(16)
         session = agent.session(f"web-{visitor}", user_id=f"visitor-{visitor}")
         try:
-            token = await session.token(may=("read", "send"), ttl_s=900)
+            token = await session.token(may=("read", "send", "approve"), ttl_s=900)
         except pentad.ClientError as error:
             return PlainTextResponse(str(error), 503)
         answer = JSONResponse({"url": url, "session_id": session.session_id, **token.model_dump()})
@@ -57,8 +57,11 @@ def app_for(url: str) -> Starlette:
     async def module(request: Request) -> Response:
         return FileResponse(FOLDER / "chat.mjs", media_type="text/javascript")
 
-    routes = [Route("/", page), Route("/chat.mjs", module), Route("/token", make_token, methods=["POST"])]
-    return Starlette(routes=routes, lifespan=lifespan)
+    async def client(request: Request) -> Response:
+        return RedirectResponse(f"{url}/pentad.js")  # of the version that the gateway speaks
+
+    routes = [Route("/", page), Route("/chat.mjs", module), Route("/pentad.js", client)]
+    return Starlette(routes=[*routes, Route("/token", make_token, methods=["POST"])], lifespan=lifespan)
 
 
 if __name__ == "__main__":

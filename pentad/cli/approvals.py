@@ -4,10 +4,12 @@ import argparse
 import json
 
 from pentad.cli.asked import asked_lines
+from pentad.cli.decided_before import MAX_TASKS_ASKED, decided_before, said_before
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
 from pentad.cli.render import call_line, fitted, style_for, table, width
 from pentad.contracts.approvals import PendingApproval
+from pentad.errors import NotFound
 from pentad.shared.settings import Settings
 
 _HEADER = ("CALL", "TASK", "SESSION", "UNTIL", "ASKS FOR")
@@ -50,7 +52,13 @@ def _row(waiting: PendingApproval) -> tuple[str, ...]:
 async def _decide(args: argparse.Namespace, settings: Settings, *, approved: bool) -> int:
     out, _ = streams()
     async with agent_for(args, settings) as agent:
-        waiting = await agent.inspection.approval(args.call)
+        try:
+            waiting = await agent.inspection.approval(args.call)
+        except NotFound:
+            tasks = await agent.inspection.tasks(limit=MAX_TASKS_ASKED)
+            made = await decided_before(agent, args.call, approved=approved, tasks=tasks)
+            out.write(f"{said_before(made)}\n")
+            return 0
         if approved:
             seen = waiting.args_digest
             await agent.management.approve(waiting.task_id, args.call, args=args.edit, args_digest=seen)

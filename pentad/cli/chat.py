@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from shlex import quote
 
+from pentad.cli.asked import waiting_lines
 from pentad.cli.chat_commands import HELP, Line, cancel_task, decide, move_last, task_lines, task_meant, understood
 from pentad.cli.gateway import run as run_async
 from pentad.cli.gateway import speaker_for, streams
 from pentad.cli.lines import PlainLines
-from pentad.cli.render import Style, style_for
+from pentad.cli.render import Style, style_for, width
 from pentad.cli.session_view import SessionView
+from pentad.cli.session_watch import waiting_in
 from pentad.cli.spinner import Spinner
 from pentad.client.agent import Agent
 from pentad.client.turns import Turn
@@ -61,6 +63,8 @@ class PipedChat:
     def _turns(self) -> int:
         failed = False
         try:
+            if self._returned:
+                self._runner.run(self._tell_what_waits())
             if self._returned and (before := self._runner.run(self._agent.running())) is not None:
                 self._view.resume(before.running)
                 failed = not self._runner.run(self._followed(before))
@@ -96,6 +100,11 @@ class PipedChat:
             self._view.line(self._style.red(str(error)))
             return False
         return True
+
+    async def _tell_what_waits(self) -> None:
+        assert self._agent.session_id is not None
+        for waiting in await waiting_in(self._agent.inspection, self._agent.session_id):
+            self._view.line(self._style.yellow("\n".join(waiting_lines(waiting, width()))))
 
     async def _list_tasks(self) -> None:
         assert self._agent.session_id is not None

@@ -6,12 +6,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pentad.cli.decided_before import MAX_TASKS_ASKED, decided_before, said_before
 from pentad.cli.render import Style, ago, awaited, one_line, width
 from pentad.cli.task_labels import TaskLabels
 from pentad.client.agent import Agent
 from pentad.client.inspection import Inspection
 from pentad.client.turns import Turn
 from pentad.contracts.commands import NEW_TASK
+from pentad.contracts.plain_json import read_json
 from pentad.contracts.records import Task, UnreadableTask
 from pentad.errors import NotFound, Refused
 
@@ -23,11 +25,12 @@ HELP = (
     "/tasks            the tasks of this conversation, with their numbers",
     "/task NUMBER TEXT say something to this task; /task new TEXT: to a new one",
     "/cancel NUMBER    stop this task",
-    "/approve [CALL]   allow the tool call that waits for it",
+    "/approve [CALL] [JSON]  allow the tool call that waits for it; JSON: with other arguments",
     "/refuse [CALL] [WHY]  refuse it",
     "/move NUMBER|new  give your last message to this task, or to a new one",
     "/quit, exit       leave; Ctrl-D too. What runs goes on",
     "Alt-Enter         a new line of the same message",
+    "Tab, PageUp       in a wide terminal: to the pane beside the talk and back; what was said before",
     "Ctrl-C            stop the task that was shown last; at an empty prompt: leave",
 )
 _COMMAND = re.compile(r"/[a-z_-]+")
@@ -44,11 +47,11 @@ _FORMS = {
     "/task": "/task NUMBER TEXT, or /task new TEXT",
     "/move": "/move NUMBER or /move new",
     "/cancel": "/cancel NUMBER; /tasks lists the numbers",
-    "/approve": "/approve, or /approve CALL",
+    "/approve": "/approve, /approve CALL, or /approve CALL JSON",
 } | {name: f"{name} alone" for name in _PLAIN}
 _MOVE = re.compile(r"/move\s+(\d+|new)")
 _CALL = r"(?:\s+(call-[A-Za-z0-9._~@-]{1,123}))?"
-_APPROVE = re.compile(rf"/approve{_CALL}")
+_APPROVE = re.compile(rf"/approve{_CALL}(?:\s+(\{{.*\}}))?", re.DOTALL)
 _REFUSE = re.compile(rf"/refuse{_CALL}(?:\s+(\S.*))?", re.DOTALL)
 _TO_TASK = re.compile(r"/task\s+(\d+|new)\s+(\S.*)", re.DOTALL)
 _CALLS_NAMED = 5
@@ -69,6 +72,8 @@ class Line:
     chooses, or a new task."""
     call: str | None = None
     """Tool call that is allowed or refused; None: the only one that waits."""
+    args: Mapping[str, Any] | None = None
+    """Arguments with which an allowed call is made instead of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +107,23 @@ def _read_command(command: str, rest: str, text: str) -> Line:
     if command == "/move" and (move := _MOVE.fullmatch(text)):
         return Line("move", number=None if move[1] == "new" else move[1])
     if command == "/approve" and (allowed := _APPROVE.fullmatch(text)):
-        return Line("approve", call=allowed[1])
+        return _approval(allowed[1], allowed[2])
     if command == "/refuse" and (refused := _REFUSE.fullmatch(text)):
         return Line("refuse", refused[2] or "", call=refused[1])
     if command in _FORMS:
         return Line("wrong", f"write it as {_FORMS[command]}")
     unknown = one_line(command, _COMMAND_CHARS)
     return Line("wrong", f"there is no command {unknown}: /help lists them, and // begins a text with a slash")
+
+
+def _approval(call: str | None, edited: str | None) -> Line:
+    if edited is None:
+        return Line("approve", call=call)
+    try:
+        args = read_json(edited)
+    except (TypeError, ValueError) as error:
+        return Line("wrong", f"the arguments are no JSON: {error}")
+    return Line("approve", call=call, args=args)
 
 
 def task_meant(line: Line, labels: TaskLabels) -> str | None:
@@ -129,19 +144,25 @@ async def cancel_task(agent: Agent, line: Line, labels: TaskLabels) -> None:
 
 
 async def decide(agent: Agent, line: Line) -> Turn:
-    """Allow or refuse the tool call that a line means; the turn that follows. Raises ``Refused`` without such a call,
-    and ``ClientError``.
+    """Allow or refuse the tool call that a line means; the turn that follows.
+
+    Raises ``Refused`` without such a call, or where it was decided so before, and ``ClientError``.
     """
     waiting = [each for each in await agent.inspection.approvals(limit=None) if each.session_id == agent.session_id]
     meant = [each for each in waiting if line.call in (None, each.tool_call_id)]
+    if not meant and line.call is not None:
+        tasks = await agent.inspection.tasks(session_id=agent.session_id, limit=MAX_TASKS_ASKED)
+        made = await decided_before(agent, line.call, approved=line.kind == "approve", tasks=tasks)
+        raise Refused(said_before(made))
     if not meant:
-        raise Refused("no such call waits for an approval" if line.call else "no call waits for an approval")
+        raise Refused("no call waits for an approval")
     if len(meant) > 1:
         raise Refused(
             f"several calls wait: name one of {', '.join(each.tool_call_id for each in meant[:_CALLS_NAMED])}"
         )
     (call,) = meant
-    return await agent.decide(call, approved=line.kind == "approve", reason=line.text or None)
+    args = None if line.args is None else dict(line.args)
+    return await agent.decide(call, approved=line.kind == "approve", reason=line.text or None, args=args)
 
 
 async def turns_of_before(inspection: Inspection, session_id: str, style: Style) -> list[str]:

@@ -35,6 +35,9 @@ _COMMANDS = {
     "approve": ("pentad.cli.approvals", "run_approve"),
     "refuse": ("pentad.cli.approvals", "run_refuse"),
     "policies": ("pentad.cli.policies", "run"),
+    "top": ("pentad.cli.top", "run"),
+    "open": ("pentad.cli.open", "run"),
+    "schedules": ("pentad.cli.schedules", "run"),
     "doctor": ("pentad.cli.doctor.command", "run"),
     "tools": ("pentad.cli.tools", "run"),
     "tool": ("pentad.cli.tool", "run"),
@@ -47,6 +50,7 @@ _COMMANDS = {
     "files": ("pentad.cli.files", "run"),
     "mcp": ("pentad.cli.mcp", "run"),
     "plugins": ("pentad.cli.plugins", "run"),
+    "webhooks": ("pentad.cli.webhooks", "run"),
     "memory": ("pentad.cli.memory", "run"),
     "dlq": ("pentad.cli.dlq", "run"),
 }
@@ -57,6 +61,8 @@ _MEMORY_KINDS = ("working", "episodic", "semantic")
 _PAGE = 20
 """Tasks of a list, when it is not said how many."""
 _MAX_LIMIT = 1_000_000
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+"""Seconds of each unit of time."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -133,10 +139,12 @@ def _add_services(commands: Any) -> None:
 def _add_clients(commands: Any) -> None:
     chat = _client(commands, "chat", "Talk in the terminal; Ctrl-C cancels the running task.")
     chat.add_argument("--session", type=_external, help="the conversation to go on with")
+    chat.add_argument("--plain", action="store_true", help="no panes, however wide the terminal is")
     _user(chat, "who speaks")
     _add_send(commands)
     _add_tasks(commands)
     _add_approvals(commands)
+    _add_schedules(commands)
     _json(_client(commands, "tools", "List the tools: what each takes and does, and whether a worker has it."))
     _add_tool(commands)
     _json(_client(commands, "models", "List the models: which there are, and how each does."))
@@ -144,6 +152,8 @@ def _add_clients(commands: Any) -> None:
     _add_hooks(commands)
     _add_mcp(commands)
     _add_plugins(commands)
+    _add_top(commands)
+    _add_webhooks(commands)
     _json(_client(commands, "doctor", "Say what is reachable, and what to do about what is not."))
     _add_files(commands)
     _add_memory(commands)
@@ -158,6 +168,13 @@ def _add_clients(commands: Any) -> None:
         "what", choices=["index"], help="index: let lists find what earlier versions have archived; once is enough"
     )
     records.add_argument("--data-dir", metavar="D", help="of the `pentad up` that is meant, without PENTAD_RECORDS_URL")
+
+
+def _add_top(commands: Any) -> None:
+    text = "Watch the live system: streams, services, models, tasks, what is done in a second. Needs the admin key."
+    top = _client(commands, "top", text)
+    top.add_argument("--once", action="store_true", help="one look, as without a terminal")
+    _json(top, "one look, as a line of JSON")
 
 
 def _add_send(commands: Any) -> None:
@@ -246,6 +263,21 @@ def _add_mcp(commands: Any) -> None:
     remove.add_argument("name", metavar="NAME", type=_name, help="the server: one of `pentad mcp`")
 
 
+def _add_webhooks(commands: Any) -> None:
+    parser = _client(commands, "webhooks", "List where events of your sessions are sent, and what waits there.")
+    _json(parser)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    add = _client(actions, "add", "Have events sent to an address; its secret is made, and shown once.", again=True)
+    add.add_argument("address", metavar="ADDRESS", help="takes a POST, as https://example.com/hooks")
+    add.add_argument("--event", metavar="TYPE", action="append", help="a type of event, again for more; all if none is")
+    add.add_argument(
+        "--session", metavar="SESSION", type=_external, help="the session whose events are sent; all if not"
+    )
+    add.add_argument("--secret", metavar="SECRET", help="a secret of your own: whsec_ and 24 to 64 bytes in base64")
+    remove = _client(actions, "remove", "Remove a webhook, with all events that wait for it.", again=True)
+    remove.add_argument("name", metavar="WEBHOOK", type=_name, help="the webhook: one of `pentad webhooks`")
+
+
 def _add_plugins(commands: Any) -> None:
     parser = _client(commands, "plugins", "List the tool-workers, and which plug-ins each has imported.")
     _json(parser)
@@ -279,6 +311,10 @@ def _add_tasks(commands: Any) -> None:
     task.add_argument("--path", action="store_true", help="show its way through its graph alone")
     task.add_argument("--mermaid", action="store_true", help="with --path: as a flowchart in the language of Mermaid")
     _json(task)
+    opened = _client(commands, "open", "Print the console's link to a task, and open it where there is a browser.")
+    opened.add_argument("id", metavar="TASK", help="the task")
+    opened.add_argument("--step", type=_count, metavar="N", help="at this step")
+    opened.add_argument("--print", action="store_true", dest="only_print", help="print it and open nothing")
     for name, text in (
         ("cancel", "Cancel a task."),
         ("pause", "Pause a task: it waits, with all that comes for it, until it is resumed."),
@@ -312,6 +348,36 @@ def _add_approvals(commands: Any) -> None:
     )
     remove = _client(actions, "remove", "Remove a policy that was added.", again=True)
     remove.add_argument("name", metavar="NAME", type=_name, help="the policy: one of `pentad policies`")
+
+
+def _add_schedules(commands: Any) -> None:
+    parser = _client(commands, "schedules", "List the messages that are sent at due times; add, pause, remove them.")
+    _json(parser, "print each schedule as a line of JSON")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    add = _client(actions, "add", "Have a message sent at due times, each time to a task of its own.", again=True)
+    add.add_argument("content", metavar="TEXT", help="the message")
+    due = add.add_mutually_exclusive_group(required=True)
+    due.add_argument("--cron", metavar="FIELDS", help='minute, hour, day, month, weekday: "30 9 * * MON-FRI"')
+    due.add_argument("--every", metavar="N[s|m|h|d]", type=_period, help="the time between two: 90s, 15m, 6h, 7d")
+    due.add_argument("--at", metavar="TIME", help="once: 2030-01-31T09:00, in the time zone")
+    add.add_argument("--time-zone", metavar="ZONE", help="IANA name, such as Europe/Berlin; UTC when not given")
+    add.add_argument("--session", metavar="SESSION", type=_external, help="the conversation; without: one for each run")
+    add.add_argument("--user", metavar="USER", type=_external, help="the user for whom it is sent")
+    add.add_argument("--instruction", metavar="NAME", type=_name, help="the instruction or graph that runs")
+    add.add_argument("--overlap", choices=("skip", "queue", "cancel"), help="while the run before goes on; skip")
+    add.add_argument("--catch-up", metavar="N", type=_step, help="due times that are made up for after an outage; 1")
+    add.add_argument("--id", metavar="ID", type=_name, help="an id of your own: added twice, it is one schedule")
+    _json(add, again=True)
+    for action, text in (
+        ("pause", "Pause a schedule: nothing is due until it is resumed."),
+        ("resume", "Resume a paused schedule, with the next due time."),
+        ("remove", "Remove a schedule; runs that go on go on."),
+        ("history", "List what has come of its latest due times."),
+    ):
+        one = _client(actions, action, text, again=True)
+        one.add_argument("schedule", metavar="ID", type=_name, help="the schedule: one of `pentad schedules`")
+        if action == "history":
+            _json(one, again=True)
 
 
 def _add_files(commands: Any) -> None:
@@ -470,8 +536,16 @@ def _count(value: str) -> int:
     return int(value)
 
 
+def _period(value: str) -> int:
+    """Return the seconds of a text such as ``90s`` or ``6h``."""
+    number, unit = (value[:-1], value[-1]) if value[-1:] in _UNITS else (value, "s")
+    if not number.isascii() or not number.isdigit() or not 1 <= int(number[:12]) <= _MAX_LIMIT:
+        raise argparse.ArgumentTypeError(f"{value[:200]!r} is no time between two due times: 90s, 15m, 6h, 7d")
+    return int(number) * _UNITS[unit]
+
+
 def _step(value: str) -> int:
-    """Return the number of a step, or 0 for none."""
+    """Return a number that may be 0."""
     return 0 if value == "0" else _count(value)
 
 

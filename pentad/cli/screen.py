@@ -16,15 +16,14 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.renderer import CPR_Support
 
 from pentad.cli.history import Kept
-from pentad.cli.lines import Tag, tagged
+from pentad.cli.lines import Tag
 from pentad.cli.render import one_line
 from pentad.cli.spinner import TICK_S, waiting_line
+from pentad.cli.unfinished import UnfinishedLines
 from pentad.cli.wrapping import wrapped
 
 _BELOW = 4
 """Rows that an unfinished line leaves to the rest of the screen."""
-_MAX_TAIL = 2_000
-"""Characters of an unfinished line that are drawn anew with each that comes; what was before moves up for good."""
 
 
 class Screen:
@@ -37,12 +36,11 @@ class Screen:
         self._out = out
         self._prompt = to_formatted_text(ANSI(prompt))
         self._session: PromptSession[str] = PromptSession(
-            history=Kept(history), key_bindings=_keys(interrupted), enable_suspend=True
+            history=Kept(history), key_bindings=prompt_keys(interrupted), enable_suspend=True
         )
         # Asking terminals for the cursor's place is of use to menus alone; those that do not answer get a warning.
         self._session.app.renderer.cpr_support = CPR_Support.NOT_SUPPORTED
-        self._tails: dict[str, tuple[str, Tag]] = {}
-        """Unfinished lines by speaker: the text, and the function that returns its label."""
+        self._unfinished = UnfinishedLines()
         self._label = ""
         self._since = 0.0
         self._held = False
@@ -61,8 +59,7 @@ class Screen:
             self._ticker.cancel()
             await asyncio.gather(self._ticker, return_exceptions=True)
         self._keys_kept.close()
-        for speaker, (text, tag) in [*self._tails.items()]:
-            self.put(speaker, "\n" if text else "", tag)
+        self._above(self._unfinished.finished(self._columns()))
 
     async def lines(self) -> AsyncIterator[str]:
         """Yield the lines that the person types, until Ctrl-D or ``leave``."""
@@ -93,15 +90,7 @@ class Screen:
 
     def put(self, speaker: str, text: str, tag: Tag) -> None:
         """Text for above the prompt; it stands there for good once its line is whole. See ``Lines``."""
-        before, _ = self._tails.pop(speaker, ("", tag))
-        whole, newline, tail = (before + text).rpartition("\n")
-        lines = tagged(whole, tag()).split("\n") if newline else []
-        if len(tail) > _MAX_TAIL:
-            *rows, tail = wrapped(tail, self._columns())  # none where colours alone make one row that long
-            lines += [tagged(row, tag()) for row in rows]
-        if tail:
-            self._tails[speaker] = (tail, tag)
-        self._above(lines)
+        self._above(self._unfinished.put(speaker, text, tag, self._columns()))
 
     def note(self, line: str) -> None:
         """A line of its own; an unfinished one goes on below it."""
@@ -138,8 +127,7 @@ class Screen:
         if self._session.app.is_done:  # what was typed stays where it is, the rest moves on
             return self._prompt
         size = self._session.app.output.get_size()
-        lines = [wrapped(tagged(text, tag()), size.columns) for text, tag in self._tails.values()]
-        unfinished = [row for rows in lines for row in rows][-max(1, size.rows - _BELOW) :]
+        unfinished = self._unfinished.rows(size.columns)[-max(1, size.rows - _BELOW) :]
         rows = [*split_lines(to_formatted_text(ANSI("\n".join(unfinished))))] if unfinished else []
         if self._label and not self._held:
             rows.append([("", one_line(waiting_line(self._turns, self._label, self._since), size.columns - 1))])
@@ -153,7 +141,8 @@ class Screen:
                 self._session.app.invalidate()
 
 
-def _keys(interrupted: Callable[[], None]) -> KeyBindings:
+def prompt_keys(interrupted: Callable[[], None]) -> KeyBindings:
+    """Return the keys of a prompt beside those that edit its line. ``interrupted`` is called for every Ctrl-C."""
     keys = KeyBindings()
 
     @keys.add("c-c")

@@ -36,7 +36,17 @@ class SessionView:
     ``markdown``: an answer is shown as its Markdown means it; otherwise as the model wrote it.
     """
 
-    def __init__(self, lines: Lines, style: Style, progress: Waiting, *, live: bool, markdown: bool = False) -> None:
+    def __init__(
+        self,
+        lines: Lines,
+        style: Style,
+        progress: Waiting,
+        labels: TaskLabels | None = None,
+        *,
+        live: bool,
+        markdown: bool = False,
+    ) -> None:
+        """``labels``: those that others use for the same tasks."""
         self._lines = lines
         self._style = style
         self._progress = progress
@@ -46,7 +56,7 @@ class SessionView:
         self._working: set[str] = set()
         self._several = False
         """Tasks have worked at the same time, and not all have ended since."""
-        self.labels = TaskLabels(style)
+        self.labels = TaskLabels(style) if labels is None else labels
         self.spoken_to: str | None = None
         """The task that the last message went to."""
         self.shown_last: str | None = None

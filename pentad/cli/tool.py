@@ -99,10 +99,13 @@ async def _remove(args: argparse.Namespace, settings: Settings) -> int:
 
 async def _matching(agent: Agent, patterns: Sequence[str]) -> Sequence[str]:
     """Return the registered tools that patterns name. Raises ``NotFound`` for a pattern that names none."""
-    registered = [str(each["name"]) for each in await agent.inspection.tools() if "endpoint" in each]
+    tools = await agent.inspection.tools()
     found: dict[str, None] = {}
     for pattern in patterns:
-        matching = [name for name in registered if fnmatchcase(name, pattern)]
+        known = [each for each in tools if fnmatchcase(str(each["name"]), pattern)]
+        matching = [str(each["name"]) for each in known if "endpoint" in each]
+        if not matching and known:
+            raise NotFound(f"{known[0]['name']} is a tool of a worker, and goes with its plug-in: it is not registered")
         if not matching:
             raise NotFound(f"there is no registered tool {pattern!r}: `pentad tools` lists all tools")
         found |= dict.fromkeys(matching)

@@ -11,7 +11,7 @@ from pentad.client.agent import Agent
 from pentad.errors import NotFound
 from pentad.shared.settings import Settings
 
-_HEADER = ("TOOL", "EFFECT", "QUEUE", "LIMIT", "WORKER", "ARGUMENTS", "WHAT IT DOES")
+_HEADER = ("TOOL", "EFFECT", "APPROVAL", "QUEUE", "LIMIT", "WORKER", "ARGUMENTS", "WHAT IT DOES")
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -53,7 +53,9 @@ def _limit(tool: dict[str, Any]) -> str:
 def _row(tool: dict[str, Any]) -> tuple[str, ...]:
     limit, arguments = _limit(tool), ", ".join(tool["parameters"].get("properties", {})) or "-"
     about = str(tool["description"]) or "(it has no docstring)"
-    return str(tool["name"]), str(tool["effect"]), str(tool["queue"]), limit, _worker(tool), arguments, about
+    approval = str(tool.get("approval") or "-")
+    place = str(tool["queue"]), limit, _worker(tool)
+    return str(tool["name"]), str(tool["effect"]), approval, *place, arguments, about
 
 
 def _worker(tool: dict[str, Any]) -> str:

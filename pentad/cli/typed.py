@@ -2,9 +2,11 @@
 
 import argparse
 import asyncio
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from shlex import quote
 
+from pentad.cli.asked import waiting_lines
 from pentad.cli.chat_commands import (
     HELP,
     Line,
@@ -18,9 +20,13 @@ from pentad.cli.chat_commands import (
 )
 from pentad.cli.gateway import speaker_for, streams
 from pentad.cli.history import default_path
-from pentad.cli.render import style_for
+from pentad.cli.paned_screen import MIN_COLUMNS, PanedScreen
+from pentad.cli.render import style_for, width
 from pentad.cli.screen import Screen
 from pentad.cli.session_view import SessionView
+from pentad.cli.session_watch import SessionWatch, waiting_in
+from pentad.cli.side_pane import SidePane
+from pentad.cli.task_labels import TaskLabels
 from pentad.client.agent import Agent
 from pentad.client.turns import Turn
 from pentad.contracts.events import MessageRouted
@@ -38,10 +44,17 @@ class TypedChat:
     def __init__(self, args: argparse.Namespace, settings: Settings) -> None:
         out, _ = streams()
         self._style = style_for(out, settings)
-        self._screen = Screen(out, f"{self._style.bold('you>')} ", default_path(), self._interrupted)
+        prompt, labels = f"{self._style.bold('you>')} ", TaskLabels(self._style)
+        self._pane = None if args.plain or width() < MIN_COLUMNS else SidePane(self._style, labels)
+        self._screen: Screen | PanedScreen = (
+            Screen(out, prompt, default_path(), self._interrupted)
+            if self._pane is None
+            else PanedScreen(out, prompt, default_path(), self._interrupted, self._pane)
+        )
         self._agent: Agent = speaker_for(args, settings, self._screen.show).session(args.session)
         self._returned = args.session is not None
-        self._view = SessionView(self._screen, self._style, self._screen, live=True, markdown=True)
+        self._view = SessionView(self._screen, self._style, self._screen, labels, live=True, markdown=True)
+        self._watch: SessionWatch | None = None
         self._running: Running | None = None
         self._failure: NotAuthorized | None = None
 
@@ -56,13 +69,27 @@ class TypedChat:
                     "what you say while the agent works goes to its task; /help says more, Ctrl-C stops, Ctrl-D leaves"
                 )
             )
-            async with self._screen:
+            async with self._screen, self._watched(session):
                 await self._rejoin()
                 await self._listen()
                 await self._leave()
         if self._failure is not None:
             raise self._failure
         return 0
+
+    @asynccontextmanager
+    async def _watched(self, session: str) -> AsyncIterator[None]:
+        """Keep the pane current, if there is one."""
+        if self._pane is None or not isinstance(self._screen, PanedScreen):
+            yield
+            return
+        self._watch = SessionWatch(self._agent.inspection, session, self._pane, self._screen.redraw)
+        watching = asyncio.create_task(self._watch.run())
+        try:
+            yield
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
 
     async def _rejoin(self) -> None:
         """Follow what the session that we come back to is working on."""
@@ -72,6 +99,8 @@ class TypedChat:
         for line in await turns_of_before(self._agent.inspection, self._agent.session_id, self._style):
             self._screen.note(line)
         await self._listed_tasks()
+        for waiting in await waiting_in(self._agent.inspection, self._agent.session_id):
+            self._screen.note(self._style.yellow("\n".join(waiting_lines(waiting, width()))))
         turn = await self._agent.running()
         if turn is not None:
             self._view.resume(turn.running)
@@ -170,6 +199,8 @@ class TypedChat:
                 event = received.event
                 same = isinstance(event, MessageRouted) and event.task_id == self._view.spoken_to
                 self._view.show(event)
+                if self._watch is not None:
+                    self._watch.hear(event)
                 if same and isinstance(event, MessageRouted) and event.message_id in running.joined:
                     self._told_to(running, event)
         except NotAuthorized as error:

@@ -23,8 +23,10 @@ from pentad.contracts.memories import (
     OpenedAnchor,
     RecalledMemories,
 )
+from pentad.contracts.operations import Operations
 from pentad.contracts.paths import TaskPath
 from pentad.contracts.records import ShownStatus, StepPrompt, Task, TaskStep, UnreadableTask
+from pentad.contracts.schedules import Overlap, Schedule, ScheduleRun
 from pentad.contracts.turn_states import TurnState
 from pentad.errors import NotFound, Refused, WrongGraph
 from pentad.shared.agent_graphs.given import GivenGraph, WrongSpec, spec_of
@@ -33,6 +35,8 @@ from pentad.shared.agent_graphs.references import KnownNames, reference_problems
 PAGE_LIMIT = 100
 _ANSWER_S = 15.0
 """Seconds that an answer may take beside what it was asked to wait."""
+_MAX_RUNS = 500
+"""Runs of a schedule that are asked for: more than it remembers."""
 Strategy = Literal["auto", "bfs", "dfs", "astar", "none"]
 """How the graph is walked from what a search has found."""
 
@@ -104,6 +108,22 @@ class Inspection:
             "GET", path_of("runs", message_id), timeout_s=timeout_s, session_id=session_id, wait=wait
         )
         return TurnState.model_validate(found)
+
+    async def schedules(self) -> list[Schedule]:
+        """Return the schedules of the tenant, the newest first; of long messages only the beginning."""
+        return [Schedule.model_validate(item) async for item in self._rest.pages("/v1/schedules", None)]
+
+    async def schedule(self, schedule_id: str) -> Schedule:
+        """Return a schedule. Raises ``NotFound``."""
+        return Schedule.model_validate(await self._rest.call("GET", path_of("schedules", schedule_id)))
+
+    async def schedule_runs(self, schedule_id: str) -> list[ScheduleRun]:
+        """Return what has come of a schedule's latest due times, the latest first. Raises ``NotFound``.
+
+        ``run(message_id, session_id)`` tells a run's answer.
+        """
+        found = await self._rest.call("GET", path_of("schedules", schedule_id, "runs"), limit=_MAX_RUNS)
+        return [ScheduleRun.model_validate(item) for item in found["items"]]
 
     async def transcript(self, task_id: str) -> Transcript:
         """A task's messages. Raises ``NotFound``."""
@@ -336,6 +356,14 @@ class Inspection:
         """
         return [item async for item in self._operator.pages("/v1/tools/servers", None)]
 
+    async def operations(self) -> Operations:
+        """Return the live system of all tenants, as it was within the last second. Needs the admin key."""
+        return Operations.model_validate(await self._operator.call("GET", "/v1/operations"))
+
+    async def webhooks(self) -> list[dict[str, Any]]:
+        """The tenant's webhooks: how many events wait for each (``waiting``), and why (``error``, ``disabled``)."""
+        return [item async for item in self._rest.pages("/v1/webhooks", None)]
+
     async def dead_letters(self, limit: int | None = PAGE_LIMIT) -> list[dict[str, Any]]:
         """List the dead letters of all tenants, the newest first, without the bodies. Needs the admin key."""
         return [item async for item in self._operator.pages("/v1/dead-letters", limit)]
@@ -397,6 +425,37 @@ class Management:
     async def delete_policy(self, name: str) -> None:
         """Remove a registered approval policy. Raises ``NotFound``, ``Conflict`` for one of the file, ``Refused``."""
         await self._operator.call("DELETE", path_of("approval-policies", name))
+
+    async def add_schedule(
+        self,
+        content: str,
+        *,
+        cron: str | None = None,
+        every: int | None = None,
+        at: str | None = None,
+        overlap: Overlap = "skip",
+        **fields: Any,
+    ) -> Schedule:
+        """Have a message sent at due times: by ``cron``, each ``every`` seconds, or once ``at`` a time; one of them.
+
+        ``fields``: ``time_zone session_id user_id instruction catch_up schedule_id``, as in docs/schedules.md. Raises
+        ``Refused`` for a wrong value, and ``Conflict`` when there are too many or the id is another schedule's.
+        """
+        body = {"content": content, "cron": cron, "every": every, "at": at, "overlap": overlap, **fields}
+        given = {name: value for name, value in body.items() if value is not None}
+        return Schedule.model_validate(await self._rest.call("POST", "/v1/schedules", body=given))
+
+    async def pause_schedule(self, schedule_id: str) -> Schedule:
+        """Pause a schedule: nothing is due until it is resumed. Raises ``NotFound``, ``Conflict`` after its end."""
+        return Schedule.model_validate(await self._rest.call("POST", path_of("schedules", schedule_id, "pause")))
+
+    async def resume_schedule(self, schedule_id: str) -> Schedule:
+        """Resume a schedule with its next due time. Raises ``NotFound``, ``Conflict`` after its end."""
+        return Schedule.model_validate(await self._rest.call("POST", path_of("schedules", schedule_id, "resume")))
+
+    async def delete_schedule(self, schedule_id: str) -> None:
+        """Remove a schedule with its history; runs that go on go on. Raises ``NotFound``."""
+        await self._rest.call("DELETE", path_of("schedules", schedule_id))
 
     async def move(self, message_id: str, to: str, task_id: str) -> None:
         """Give a message of the task ``task_id`` to another task of its session; ``to``: its id, or ``new``.
@@ -525,6 +584,23 @@ class Management:
     async def delete_secret(self, name: str, *, user_id: str | None = None, tenant_id: str | None = None) -> None:
         """Remove a secret. Raises ``NotFound``, and otherwise as `set_secret`."""
         await self._operator.call("DELETE", path_of("secrets", name), user_id=user_id, tenant_id=tenant_id)
+
+    async def register_webhook(
+        self, url: str, events: Sequence[str], secret: str, *, session_id: str | None = None
+    ) -> dict[str, Any]:
+        """Have events of a session, or of all, sent to an address; one with this address and session is replaced.
+
+        ``events``: types of events, ``["*"]`` for all. ``secret``: signs them, ``whsec_`` and 24 to 64 random bytes in
+        base64; nobody can read it back. Raises ``Refused`` for a wrong value or an address inside.
+        """
+        given = {"url": url, "events": list(events), "secret": secret, "session": session_id}
+        body = {field: value for field, value in given.items() if value is not None}
+        shown: dict[str, Any] = await self._rest.call("POST", "/v1/webhooks", body=body)
+        return shown
+
+    async def delete_webhook(self, webhook_id: str) -> None:
+        """Remove a webhook, with all events that wait for it. Raises ``NotFound``."""
+        await self._rest.call("DELETE", path_of("webhooks", webhook_id))
 
     async def pause_task(self, task_id: str) -> None:
         """Ask a task to pause; ``task_status: waiting``, reason ``paused``, follows within a second.

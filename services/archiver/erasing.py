@@ -15,6 +15,7 @@ from pentad.contracts.ids import ANY_SHARD, encoded_id, shard_in
 from pentad.contracts.records import ForkOrigin
 from pentad.contracts.streams import ERASE, INBOUND, queues_of, split_key
 from pentad.services.archiver.domain import share_of
+from pentad.services.archiver.erased_deliveries import remove_session_deliveries, remove_task_deliveries
 from pentad.services.archiver.erased_memory import ErasedMemory
 from pentad.services.archiver.erased_traces import (
     embedded_texts,
@@ -52,6 +53,7 @@ from pentad.shared.memory.statements import is_statement
 from pentad.shared.models.ports import ModelFailed
 from pentad.shared.owners import Owner
 from pentad.shared.records.record_store import Records
+from pentad.shared.schedules.schedule_store import ScheduleStore
 from pentad.shared.scripts.script_store import ScriptStore
 from pentad.shared.secrets.secret_store import SecretOwner, SecretStore
 from pentad.shared.store.store import Argument, Store
@@ -103,6 +105,8 @@ class TaskEraser:
             await asyncio.gather(*(self._end(task, give_up) for task in left))
             await asyncio.gather(*(self._remove_cached_vectors(task, models) for task in left if models))
             await self._remove_events(tenant, left)
+            for task in left:
+                await remove_task_deliveries(self._store, task.keys, task.session, task.messages)
             await self._memory.forget_tasks(tenant, [task.keys.task for task in left])
             forced = monotonic() > give_up
             gone = await asyncio.gather(*(self._removed(task.keys, task.session, forced) for task in left))
@@ -183,6 +187,7 @@ class Erasing:
     ) -> None:
         self._store, self._kept, self._tasks, self._memory = store, kept, tasks, memory
         self._shards, self._files, self._scripts, self._secrets = shards, files, scripts, secrets
+        self._schedules = ScheduleStore(store)
         self._turns = TenantTurns(_ERASURES_PER_SHARD * len(shards), _ERASURES_PER_SHARD * len(shards))
 
     async def handle(self, entry: Entry) -> None:
@@ -252,6 +257,7 @@ class Erasing:
         if mark is None:
             return
         until = mark.at
+        await self._schedules.remove_of(command.tenant_id, until, session=command.name)
 
         def goes(task: KeptTask) -> bool:
             """Statements have a session of their own, whose name anybody may use as well."""
@@ -262,6 +268,7 @@ class Erasing:
             pass  # a task that was being moved to has begun meanwhile
         await self._forks_of(command.tenant_id, lambda origin: origin.session_id == keys.session)
         await remove_events(self._store, keys, (), until)
+        await remove_session_deliveries(self._store, keys, until)
         await self._memory.forget_session(command.tenant_id, command.name, until)
         await self._remove_scripts(Owner(command.tenant_id, None, command.name), until)
         await self._files.of_session(command.tenant_id, command.name)
@@ -280,6 +287,7 @@ class Erasing:
             return by_then and share_of(task.messages, task.user, user) == "whole"
 
         shards, last = sorted(until), max(until.values(), default=0)
+        await self._schedules.remove_of(tenant, last, user=user)
         while shards and await self._found(command, shards, "user_id", goes):
             pass
         await self._note_parts(command, until)

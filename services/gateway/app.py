@@ -8,12 +8,15 @@ from typing import Any
 
 from pentad.contracts.approvals import ApprovalRule
 from pentad.contracts.graphs import Runnable
+from pentad.contracts.ids import DEFAULT_TENANT
 from pentad.services.gateway.api_docs.document_routes import DocumentRoutes
 from pentad.services.gateway.api_docs.openapi import VERSION, document
 from pentad.services.gateway.asgi import GatewayApp
+from pentad.services.gateway.console.console_routes import ConsoleRoutes
 from pentad.services.gateway.edge.access import Access
 from pentad.services.gateway.edge.browsers import open_to
 from pentad.services.gateway.edge.operations import routes_of
+from pentad.services.gateway.javascript.module_routes import ModuleRoutes
 from pentad.services.gateway.memory.erasure_routes import ErasureRoutes
 from pentad.services.gateway.memory.erasures import Erasures
 from pentad.services.gateway.memory.forgetting import Forgetting, ForgettingUndo
@@ -34,6 +37,10 @@ from pentad.services.gateway.operator.hook_routes import HookRoutes
 from pentad.services.gateway.operator.http_tool_routes import HttpToolRoutes
 from pentad.services.gateway.operator.http_tools import HttpToolRegistry
 from pentad.services.gateway.operator.instruction_routes import InstructionRoutes, RunRoutes
+from pentad.services.gateway.operator.live_system import LiveSystem
+from pentad.services.gateway.operator.live_system_routes import LiveSystemRoutes
+from pentad.services.gateway.operator.live_tasks import LiveTasks
+from pentad.services.gateway.operator.live_tools import LiveTools
 from pentad.services.gateway.operator.model_calls import ModelCallClient
 from pentad.services.gateway.operator.model_routes import ModelRoutes
 from pentad.services.gateway.operator.models import ModelRegistry
@@ -49,9 +56,18 @@ from pentad.services.gateway.operator.runnables import (
 )
 from pentad.services.gateway.operator.server_routes import SecretRoutes, ToolServerRoutes
 from pentad.services.gateway.operator.tool_servers import ToolServerRegistry
+from pentad.services.gateway.operator.version_routes import VersionRoutes
 from pentad.services.gateway.protocols.a2a.a2a_parts import A2aParts
 from pentad.services.gateway.protocols.a2a.a2a_routes import A2aRoutes
 from pentad.services.gateway.protocols.agui.agui_routes import AguiRoutes
+from pentad.services.gateway.protocols.openai.chat_places import ChatPlaces
+from pentad.services.gateway.protocols.openai.chat_turns import ChatStores, ChatTurns
+from pentad.services.gateway.protocols.openai.kept_responses import KeptResponses
+from pentad.services.gateway.protocols.openai.openai_routes import OpenAIRoutes
+from pentad.services.gateway.protocols.openai.responses_routes import ResponsesRoutes
+from pentad.services.gateway.schedules.due_schedules import DueSchedules
+from pentad.services.gateway.schedules.schedule_routes import ScheduleRoutes
+from pentad.services.gateway.schedules.schedules import Schedules
 from pentad.services.gateway.tasks.approval_routes import ApprovalRoutes
 from pentad.services.gateway.tasks.approvals import Approvals
 from pentad.services.gateway.tasks.comparisons import Comparisons
@@ -74,6 +90,10 @@ from pentad.services.gateway.tasks.tool_routes import ToolRoutes
 from pentad.services.gateway.tasks.turn_follower import TurnFollower
 from pentad.services.gateway.tasks.turn_stream import TurnStreams
 from pentad.services.gateway.tasks.websocket import Commands, WebSockets
+from pentad.services.gateway.webhooks.dispatch import WebhookDispatch
+from pentad.services.gateway.webhooks.webhook_registry import WebhookRegistry
+from pentad.services.gateway.webhooks.webhook_routes import WebhookRoutes
+from pentad.services.gateway.webhooks.webhook_secrets import WebhookSecrets
 from pentad.shared.actors.actors import Actors
 from pentad.shared.addresses import is_loopback
 from pentad.shared.embedder.embedder import make_embedder
@@ -88,8 +108,10 @@ from pentad.shared.models.configured_models import ConfiguredModels, configured_
 from pentad.shared.policies.policy_list import configured_policies
 from pentad.shared.presence.instruction_book import InstructionBook
 from pentad.shared.presence.loop_holds import keep_telling_holds
+from pentad.shared.presence.processes import ServiceWork, report_process
 from pentad.shared.presence.sign_ins import SignIns, keep_telling_address
 from pentad.shared.records.record_store import Records
+from pentad.shared.schedules.turn_loop import TurnLoop
 from pentad.shared.secrets.secret_store import SecretStore
 from pentad.shared.service.background import Background, wait_for_redis
 from pentad.shared.service.connections import ConnectionLimits
@@ -110,9 +132,19 @@ _START_QUIETLY_S = 1.0
 ROUTE_GROUPS: tuple[type, ...] = (
     *(MessageRoutes, SessionRoutes, FileRoutes, TokenRoutes, TaskRoutes, ApprovalRoutes, ForkRoutes, ToolRoutes),
     *(MemoryRoutes, ForgettingRoutes, UpkeepRoutes, KnowledgeRoutes, ErasureRoutes),
-    *(ModelRoutes, CompletionRoutes, InstructionRoutes, GraphRoutes, HookRoutes, PolicyRoutes, RunRoutes),
+    *(
+        ModelRoutes,
+        CompletionRoutes,
+        InstructionRoutes,
+        GraphRoutes,
+        HookRoutes,
+        PolicyRoutes,
+        RunRoutes,
+        VersionRoutes,
+    ),
     *(ToolServerRoutes, HttpToolRoutes, PluginRoutes, SecretRoutes, SignInRoutes),
-    *(DeadLetterRoutes, AguiRoutes, A2aRoutes, DocumentRoutes),
+    *(LiveSystemRoutes, DeadLetterRoutes, ScheduleRoutes, WebhookRoutes),
+    *(AguiRoutes, A2aRoutes, OpenAIRoutes, ResponsesRoutes, ConsoleRoutes, ModuleRoutes, DocumentRoutes),
 )
 """All groups of routes but health and metrics, which every service has."""
 
@@ -159,21 +191,27 @@ class GatewayService:
         self._inbox, self._streams = inbox, TurnStreams(store, self._relay, queries)
         self._intake = MessageIntake(inbox, self._watch, settings.pentad_tenant_share)
         self._cases = None if settings.pentad_eval_cases is None else EvalCases(settings.pentad_eval_cases, queries)
-        actors = Actors(store, f"gateway-{token_hex(6)}", settings.lease_ms)
+        self._actor_name = f"{self.name}-{token_hex(6)}"
+        actors = Actors(store, self._actor_name, settings.lease_ms)
         control = Control(actors, queries)
+        self._schedules = TurnLoop(store, self._due_schedules(inbox, queries, control).once)
         moves = MessageMoves(store, queries, self._cases)
         approvals = Approvals(store, queries, settings)
         self._access = Access(settings.api_keys, settings.admin_key, settings.pentad_cors_origins)
         self._websockets = WebSockets(
             self._access, self._streams, Commands(self._intake, control, moves, approvals), shards
         )
+        secrets = WebhookSecrets(settings)
+        self._dispatch = WebhookDispatch(store, settings, secrets)
+        webhooks = WebhookRegistry(store, secrets, settings.pentad_web_allow, shards)
         turns = TurnFollower(self._streams, self._intake, queries)
         tasks = TaskList(store, queries, TasksByTime(store, records, shards, settings.session_ttl_s))
         memory_routes = self._memory_routes(queries, records)
         a2a = A2aParts(self._streams, turns, queries, approvals, control, tasks, self._workspaces, shards)
         forks = Forks(store, queries, actors, self._book, self._models, self._erasures.task, settings)
         return (
-            MessageRoutes(self._intake, turns, queries, approvals, shards),
+            MessageRoutes(self._intake, turns, queries, approvals, webhooks, shards),
+            WebhookRoutes(webhooks),
             SessionRoutes(queries, self._streams, shards),
             FileRoutes(self._workspaces, shards),
             TokenRoutes(self._access),
@@ -184,9 +222,29 @@ class GatewayService:
             ToolRoutes(queries, DirectCalls(store, queries, self._intake, turns)),
             *memory_routes,
             *self._operator_routes(queries, turns),
+            ScheduleRoutes(Schedules(store, settings.pentad_schedules, settings.pentad_schedule_s)),
             AguiRoutes(self._streams, turns, queries, approvals, shards),
             A2aRoutes(a2a, self._book, settings, VERSION),
+            ConsoleRoutes(on=settings.pentad_console == "on"),
+            ModuleRoutes(),
+            *self._openai_routes(queries, turns, forks, control),
         )
+
+    def _due_schedules(self, inbox: Inbox, queries: Queries, control: Control) -> DueSchedules:
+        """Make what looks after schedules. It sends again what Redis loses, so no session is told of that."""
+        unwatched = LossWatch(self._store, inbox, lambda: self._relay.answered_at)
+        intake = MessageIntake(inbox, unwatched, self._settings.pentad_tenant_share)
+        return DueSchedules(self._store, intake, queries, control)
+
+    def _openai_routes(
+        self, queries: Queries, turns: TurnFollower, forks: Forks, control: Control
+    ) -> tuple[object, ...]:
+        kept = KeptResponses(self._store, self._settings.pentad_shards, self._settings.session_ttl_s)
+        places = ChatPlaces(self._store, self._settings.pentad_shards, self._settings.session_ttl_s)
+        self._chats = ChatTurns(
+            self._streams, turns, queries, forks, control, ChatStores(places, kept, self._workspaces), self._book
+        )
+        return OpenAIRoutes(self._chats, self._calls, self._known), ResponsesRoutes(self._chats, kept)
 
     def _memory_routes(self, queries: Queries, records: Records) -> tuple[object, ...]:
         settings, store, shards = self._settings, self._store, self._settings.pentad_shards
@@ -213,6 +271,8 @@ class GatewayService:
         parts = RegistryParts(store, self._known, models, queries.tool_names)
         self._calls, self._embedder = ModelCallClient(store, shards), make_embedder(settings, store, _EMBED_S)
         letters = Letters(store, queries, shards)
+        tasks = LiveTasks(store, shards, {DEFAULT_TENANT, *settings.api_keys.values()})
+        live = LiveSystem(store, tasks, LiveTools(store, models), shards)
         return (
             ModelRoutes(models),
             CompletionRoutes(self._calls, models, queries, self._embedder, self._streams.closing, shards),
@@ -220,11 +280,13 @@ class GatewayService:
             GraphRoutes(graph_registry(parts)),
             HookRoutes(store),
             PolicyRoutes(self._policies),
+            VersionRoutes(store),
             ToolServerRoutes(ToolServerRegistry(store, commands=settings.pentad_mcp_commands == "on")),
             HttpToolRoutes(HttpToolRegistry(store, settings.pentad_web_allow)),
             PluginRoutes(store, self._streams.closing),
             SecretRoutes(SecretStore.of(settings)),
             RunRoutes(self._book, turns, self._streams.closing, shards),
+            LiveSystemRoutes(live),
             DeadLetterRoutes(letters, Redrives(store, letters, queries, settings.session_ttl_s, shards)),
         )
 
@@ -264,14 +326,21 @@ class GatewayService:
         self._background.run(self._ask_redis())
         self._background.run(self._ids.run())
         self._background.run(self._book.follow())
+        self._background.run(self._schedules.run())
         self._background.run(keep_watching(self._store))
         self._background.run(keep_telling_holds(self._store))
+        self._background.run(report_process(self._store, self.name, self._actor_name, self._work))
+        for loop in self._dispatch.loops():
+            self._background.run(loop)
         if self._settings.pentad_public_url is None and is_loopback(self._host):
             self._background.run(keep_telling_address(self._store, self.address))
         await self._relay.start()
         if not serving:
             await self._server.start()
         self._started = True
+
+    def _work(self) -> ServiceWork:
+        return ServiceWork(self._websockets.connections)
 
     async def _reach_redis(self) -> bool:
         """Wait for Redis, and return whether the server was started meanwhile.
@@ -300,10 +369,13 @@ class GatewayService:
         await self._watch.close()
         await self._inbox.close()
         await self._memories.aclose()
+        await self._chats.aclose()
         await self._calls.aclose()
         await self._embedder.aclose()
         await self._knowledge.aclose()
         await self._background.stop()
+        await self._schedules.release()
+        await self._dispatch.stop()
         if self._cases is not None:
             self._cases.close()
         await self._store.close()

@@ -9,6 +9,7 @@ from pentad.contracts.errors import ErrorCode
 from pentad.services.gateway.edge.access import Access
 from pentad.services.gateway.edge.browsers import token_in_address
 from pentad.services.gateway.edge.problems import ProblemError, busy, missing
+from pentad.services.gateway.protocols.openai.errors import openai_refusal
 from pentad.services.gateway.tasks.websocket import WebSockets
 from pentad.shared.errors import DamagedError, OutageError
 from pentad.shared.presence.sign_ins import CALLBACK_PATH
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
 WEBSOCKET_PATH = "/v1/ws"
-_GUARDED = ("v1", "agui", "a2a")
+_GUARDED = ("v1", "agui", "a2a", "openai")
 """First names of the paths that belong to somebody: none is served before it is known who asks."""
 _NO_UPGRADE = "this is a WebSocket: a proxy before the gateway must pass the headers Upgrade and Connection on"
 
@@ -55,7 +56,7 @@ class GatewayApp:
                     scope["pentad.caller"] = self._access.caller(scope["headers"], (), token_in_address(scope))
                 self._check_started()
         except ProblemError as problem:
-            await problem.response()(scope, receive, send)
+            await _refusal(problem, scope["path"])(scope, receive, send)
             return
         await self._rest(scope, receive, send)
 
@@ -78,6 +79,11 @@ class GatewayApp:
 def is_guarded(path: str) -> bool:
     """Return whether nobody is served at a path before it is known who asks."""
     return path.removeprefix("/").partition("/")[0] in _GUARDED
+
+
+def _refusal(problem: ProblemError, path: str) -> "Response":
+    """Return a refusal in the form of the protocol that is spoken at a path."""
+    return openai_refusal(problem) if path.startswith("/openai/") else problem.response()
 
 
 def _rest(routes: "Sequence[Route]") -> Any:
@@ -103,32 +109,34 @@ def _rest(routes: "Sequence[Route]") -> Any:
 async def _on_problem(request: "Request", error: Exception) -> "Response":
     """Answer with the refusal that a handler raised."""
     assert isinstance(error, ProblemError)
-    return error.response()
+    return _refusal(error, request.url.path)
 
 
 async def _on_outage(request: "Request", error: Exception) -> "Response":
-    return busy(f"a store is unavailable: {error}", outage=True).response()
+    return _refusal(busy(f"a store is unavailable: {error}", outage=True), request.url.path)
 
 
 async def _on_damage(request: "Request", error: Exception) -> "Response":
-    return ProblemError(410, f"{error}: an operator must look at what is kept").response()
+    return _refusal(ProblemError(410, f"{error}: an operator must look at what is kept"), request.url.path)
 
 
 async def _on_http(request: "Request", error: Exception) -> "Response":
     status: int = getattr(error, "status_code", 500)
     detail = {404: "there is nothing at this address", 405: f"{request.method} is not for this address"}
-    response = ProblemError(status, detail.get(status, str(getattr(error, "detail", "")))).response()
+    problem = ProblemError(status, detail.get(status, str(getattr(error, "detail", ""))))
+    response = _refusal(problem, request.url.path)
     response.headers.update(getattr(error, "headers", None) or {})
     return response
 
 
 async def _on_gone(request: "Request", error: Exception) -> "Response":
     """Answer a client that left in the middle of its body; nobody reads the answer."""
-    return ProblemError(400, "the body is not complete").response()
+    return _refusal(ProblemError(400, "the body is not complete"), request.url.path)
 
 
 async def _on_bug(request: "Request", error: Exception) -> "Response":
-    return ProblemError(500, "this is our fault: see the gateway's log", ErrorCode.INTERNAL).response()
+    problem = ProblemError(500, "this is our fault: see the gateway's log", ErrorCode.INTERNAL)
+    return _refusal(problem, request.url.path)
 
 
 async def _deny(problem: ProblemError, receive: Any, send: Any) -> None:

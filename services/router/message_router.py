@@ -184,7 +184,9 @@ class MessageRouter:
         return task.task
 
     async def _context(self, keys: SessionKeys, message: InboundMessage, route: Route) -> list[SessionMessage]:
-        """Read the last turns that a new task begins with."""
+        """Read the last turns that a new task begins with, or take those that the message brings along."""
+        if message.history:
+            return [SessionMessage(role=m.role, content=m.content, task_id="", at="") for m in message.history]
         if route.continues == "session":
             return as_session_context(await last_turns(self._store, keys, CONTEXT_TURNS))
         record = await self._records.read(keys.tenant, message.task_id or "")

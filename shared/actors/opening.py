@@ -11,6 +11,8 @@ from pentad.shared.keys import TURNS_KEPT, SessionKeys, TaskKeys, task_index
 from pentad.shared.kinds import USER
 
 _GOAL_LENGTH = 500
+_TURN_CHARS = 4_000
+"""Characters that a session remembers of each message that was said elsewhere."""
 
 
 def goal_of(content: str) -> str:
@@ -85,6 +87,9 @@ def hand_over(
     elif reopened:
         commit.set(task.header, deadline=0)
     commit.post(task, USER, mail.to_json())
+    for each in message.history or ():
+        earlier = SessionMessage(role=each.role, content=each.content[:_TURN_CHARS], task_id=task.task, at=mail.at)
+        commit.push(session.turns, earlier.to_json(), TURNS_KEPT)
     turn = SessionMessage(
         role="user", content=message.content, task_id=task.task, at=mail.at, message_id=message.message_id
     )

@@ -1,4 +1,4 @@
-"""Entries that operators register while the system runs: models, instructions, graphs, policies, servers, endpoints.
+"""Entries registered while the system runs: models, instructions, graphs, policies, servers, endpoints, webhooks.
 
 They are kept in Redis, which processes follow.
 """
@@ -7,7 +7,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from secrets import token_hex
-from typing import Generic, TypeVar
+from time import time_ns
+from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 from redis.exceptions import RedisError
@@ -15,10 +16,12 @@ from redis.exceptions import RedisError
 from pentad.contracts.approvals import MAX_RULE, ApprovalRule
 from pentad.contracts.graphs import GraphSpec
 from pentad.contracts.http_tools import HttpTool
+from pentad.contracts.ids import rfc3339
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.models import ModelEntry
 from pentad.contracts.plain_json import read_json
 from pentad.contracts.tool_servers import ToolServer
+from pentad.contracts.webhooks import MAX_WEBHOOK_BYTES, Webhook
 from pentad.shared.entry_file import complaints
 from pentad.shared.errors import OutageError
 from pentad.shared.event_loop import turn_after
@@ -32,6 +35,10 @@ from pentad.shared.keys import (
     POLICIES_REGISTRY,
     SERVERS_REGISTRY,
     VERSION,
+    VERSIONS_KEPT,
+    VERSIONS_TTL_S,
+    WEBHOOKS_REGISTRY,
+    registry_versions,
 )
 from pentad.shared.policies.policy_list import check_patterns
 from pentad.shared.store.store import Argument, Store
@@ -44,7 +51,7 @@ _say = ThrottledLog(log)
 _COST_FACTOR = 8
 """Bytes of plain JSON that are read in the time of one byte of an entry, which is checked as well."""
 
-T = TypeVar("T", ModelEntry, Instruction, GraphSpec, ApprovalRule, ToolServer, HttpTool)
+T = TypeVar("T", ModelEntry, Instruction, GraphSpec, ApprovalRule, ToolServer, HttpTool, Webhook)
 
 
 @immutable
@@ -60,13 +67,20 @@ class Registrations(Generic[T]):
     """The registered entries of one kind, in a hash of their own.
 
     ``name``: the field that names an entry. ``most_bytes`` of an entry: more than any that was checked has. ``check``
-    raises ``ValueError`` for an entry that cannot be used.
+    raises ``ValueError`` for an entry that cannot be used. ``versions``: whether an entry's last versions are kept.
     """
 
     def __init__(
-        self, key: str, kind: type[T], name: str, most_bytes: int, check: Callable[[T], None] = lambda _: None
+        self,
+        key: str,
+        kind: type[T],
+        name: str,
+        most_bytes: int,
+        check: Callable[[T], None] = lambda _: None,
+        *,
+        versions: bool = False,
     ) -> None:
-        self._key, self._name, self._most_bytes = key, name, most_bytes
+        self._key, self._name, self._most_bytes, self._has_versions = key, name, most_bytes, versions
         self._kind: type[T] = kind
         self._check: Callable[[T], None] = check
         self._what = key.rpartition(":")[2]
@@ -96,9 +110,19 @@ class Registrations(Generic[T]):
     async def write_all(self, store: Store, read: Registered[T], entries: Mapping[str, T | None]) -> bool:
         """Put entries in their places by name, or remove them: all or none. False: as of `write`."""
         args: list[Argument] = [VERSION, read.version, token_hex(8)]
+        args += (rfc3339(time_ns() // 1_000_000), VERSIONS_KEPT, VERSIONS_TTL_S)
         for name, entry in entries.items():
             args += (name, b"" if entry is None else entry.to_json())
-        return bool(await store.run("registry_write", [self._key], args))
+        histories: list[str] = [registry_versions(self._key, name) for name in entries] if self._has_versions else []
+        return bool(await store.run("registry_write", [self._key, *histories], args))
+
+    async def versions(self, store: Store, name: str) -> list[dict[str, Any]]:
+        """Return the versions that an entry has had, the newest first: ``at`` and ``entry``, None where it was removed.
+
+        Entries that were registered before versions were kept have none.
+        """
+        kept = await store.call("LRANGE", registry_versions(self._key, name), 0, -1)
+        return [{"at": found.get("at"), "entry": found.get("entry")} for found in map(_version, kept)]
 
     async def renew(self, store: Store, read: Registered[T]) -> bool:
         """Change nothing, but have everybody look again who has read the registry and not written yet. False: it is not
@@ -137,9 +161,21 @@ class Registrations(Generic[T]):
         return None
 
 
-REGISTERED_MODELS = Registrations(MODELS_REGISTRY, ModelEntry, "id", 65_536)
-REGISTERED_INSTRUCTIONS = Registrations(INSTRUCTIONS_REGISTRY, Instruction, "name", 1 << 19, check_usable)
+def _version(raw: bytes) -> dict[str, Any]:
+    """Return a version as it is kept; an unreadable one keeps its place."""
+    try:
+        found = read_json(raw)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+REGISTERED_MODELS = Registrations(MODELS_REGISTRY, ModelEntry, "id", 65_536, versions=True)
+REGISTERED_INSTRUCTIONS = Registrations(
+    INSTRUCTIONS_REGISTRY, Instruction, "name", 1 << 19, check_usable, versions=True
+)
 REGISTERED_SERVERS = Registrations(SERVERS_REGISTRY, ToolServer, "name", 1 << 17)
 REGISTERED_HTTP_TOOLS = Registrations(HTTP_TOOLS_REGISTRY, HttpTool, "name", 1 << 17)
-REGISTERED_GRAPHS = Registrations(GRAPHS_REGISTRY, GraphSpec, "name", 1 << 19, check_usable)
-REGISTERED_POLICIES = Registrations(POLICIES_REGISTRY, ApprovalRule, "name", MAX_RULE, check_patterns)
+REGISTERED_GRAPHS = Registrations(GRAPHS_REGISTRY, GraphSpec, "name", 1 << 19, check_usable, versions=True)
+REGISTERED_POLICIES = Registrations(POLICIES_REGISTRY, ApprovalRule, "name", MAX_RULE, check_patterns, versions=True)
+REGISTERED_WEBHOOKS = Registrations(WEBHOOKS_REGISTRY, Webhook, "id", MAX_WEBHOOK_BYTES)

@@ -5,8 +5,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from secrets import token_hex
 from typing import Any
 
-from pentad.contracts.streams import Stream
+from pentad.contracts.streams import Stream, tool_queue_of
 from pentad.shared.presence.loop_holds import keep_telling_holds
+from pentad.shared.presence.processes import ServiceWork, report_process
 from pentad.shared.service.background import Background, wait_for_redis
 from pentad.shared.settings import Settings
 from pentad.shared.store.admission import agree, keep_watching
@@ -109,7 +110,9 @@ class ConsumingService:
         await agree(self.store, self.settings.pentad_shards)
         self._kept_short = self.streams()
         housekeeping = Housekeeping(self.store, self._kept_short, self.settings.lease_ms)
-        for loop in (*self.loops(), housekeeping.run(), keep_watching(self.store), keep_telling_holds(self.store)):
+        reporting = report_process(self.store, self.name, self.consumer_name, self._work)
+        beside = housekeeping.run(), keep_watching(self.store), keep_telling_holds(self.store), reporting
+        for loop in (*self.loops(), *beside):
             self.background.run(loop)
         for consumer in self.reading_at_start():
             await consumer.start()
@@ -121,6 +124,11 @@ class ConsumingService:
         await self.background.stop()
         await self.close()
         await self.store.close()
+
+    def _work(self) -> ServiceWork:
+        """Return what is in work now."""
+        queues = {queue for each in self.consumers if (queue := tool_queue_of(each.key)) is not None}
+        return ServiceWork(sum(each.under_way for each in self.consumers), tuple(sorted(queues)))
 
     def checks(self) -> Mapping[str, str | None]:
         return {"redis": self.store.trouble, self.check: self._trouble()}

@@ -31,12 +31,20 @@ from pentad.shared.keys import (
     PLUGIN_TURN,
     POLICIES_REGISTRY,
     PREFIX,
+    PROCESSES,
     REMEMBERS,
+    SCHEDULES_DUE,
+    SCHEDULES_SET,
+    SCHEDULES_TURN,
     SERVER_REPORTS,
     SERVERS_REGISTRY,
     SIGN_INS,
     TOOLS_REGISTRY,
+    TOTALS,
     UNDOABLE,
+    WEBHOOKS_REGISTRY,
+    schedule,
+    schedule_list,
 )
 from pentad.shared.store.refusals import REFUSALS, refusal_of, said, text_of
 from pentad.shared.store.wire import Wire, Word
@@ -65,9 +73,12 @@ _OUTSIDE = {
     PLUGIN_TURN: "string",
     HTTP_TOOLS_REGISTRY: "hash",
     SERVER_REPORTS: "hash",
+    WEBHOOKS_REGISTRY: "hash",
     MODELS_REGISTRY: "hash",
     MODEL_HEALTH: "hash",
     LOOP_HOLDS: "hash",
+    PROCESSES: "hash",
+    TOTALS: "hash",
     GATEWAY_ADDRESS: "string",
     FORGOTTEN_NOTES: "hash",
     MEMORY_COUNTS: "hash",
@@ -75,8 +86,17 @@ _OUTSIDE = {
     MEMORY_REBUILD_LATER: "set",
     MEMORY_REBUILD_LEASE: "string",
     MEMORY_WAITS: "string",
+    SCHEDULES_DUE: "zset",
+    SCHEDULES_SET: "zset",
+    SCHEDULES_TURN: "string",
     CLUSTER: "hash",
 }
+_BEGINNINGS = {
+    "hash": (UNDOABLE, schedule("", "").removesuffix(":")),
+    "zset": (schedule_list(""),),
+    "string": (REMEMBERS, SIGN_INS),
+}
+"""Beginnings of keys of each type."""
 _STREAMS = (
     "wake",
     "tools",
@@ -95,9 +115,10 @@ _STREAMS = (
 )
 _IN_SHARD = {
     **dict.fromkeys(_STREAMS, "stream"),
-    **dict.fromkeys(("timers", "sessions", "tasks", "queue"), "zset"),
-    **dict.fromkeys(("load", "places", "attempts", "session", "task", "user"), "hash"),
-    **dict.fromkeys(("seen", "vector", "wanted"), "string"),
+    **dict.fromkeys(("timers", "sessions", "tasks", "queue", "webhooks-waiting", "webhook-due", "callbacks"), "zset"),
+    **dict.fromkeys(("load", "places", "attempts", "session", "task", "user", "webhook", "webhook-cursors"), "hash"),
+    **dict.fromkeys(("seen", "vector", "wanted", "callback", "webhook-lease"), "string"),
+    "webhook-lane": "list",
 }
 _OF_ACTOR = {
     "mail": "zset",
@@ -182,9 +203,7 @@ def kind_of(key: str) -> str | None:
     """Return the type of value that a key of Pentad holds, as TYPE names it; None for an unknown key."""
     place = split_key(key)
     if place is None:
-        if key.startswith(UNDOABLE):
-            return "hash"
-        return "string" if key.startswith((REMEMBERS, SIGN_INS)) else _OUTSIDE.get(key)
+        return _OUTSIDE.get(key) or next((kind for kind, begins in _BEGINNINGS.items() if key.startswith(begins)), None)
     parts = place[1].split(":")
     if parts[0] in _ACTORS and len(parts) > _ACTOR_PARTS:
         return _OF_ACTOR.get(parts[_ACTOR_PARTS])

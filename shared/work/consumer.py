@@ -88,6 +88,11 @@ class Consumer:
         return all(not t.done() for t in self._tasks)
 
     @property
+    def under_way(self) -> int:
+        """Entries that are being handled."""
+        return len(self._running)
+
+    @property
     def trouble(self) -> str | None:
         """The reason why entries are not handled; None while all is well."""
         found = self.handler.trouble

@@ -116,6 +116,9 @@ async def _change_tools(address: str) -> None:
         told = await agent.management.reload_plugins()
         assert [each["state"] for each in told["workers"]] == ["done"]
         await agent.management.delete_tool("endpoint")
+        live = await agent.inspection.operations()
+        assert {each.service for each in live.services if each.alive} == {*SERVICES}
+        assert live.totals.turns > 0
 
 
 async def _hook_fails(line: Line) -> bool:

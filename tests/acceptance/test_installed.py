@@ -7,6 +7,7 @@ import sysconfig
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from packaging.requirements import Requirement
@@ -126,6 +127,13 @@ async def test_client_plug_in_and_system_run_beside_a_project_with_folders_of_th
             assert said in asked.stdout
         sent = await asyncio.to_thread(_run, light, project, "pentad", "send", "--url", url, "what is 6*7?")
     assert (sent.stdout, sent.stderr) == ("6*7 = 42\n", "")
+
+
+def test_the_wheel_has_the_javascript_client_that_the_gateway_serves(wheel: Path) -> None:
+    with ZipFile(wheel) as packed:
+        for name in ("pentad.js", "pentad.d.ts"):
+            served = packed.read(f"pentad/services/gateway/javascript/{name}")
+            assert served == (ROOT / "clients" / "js" / name).read_bytes()
 
 
 def _run(environment: Path, project: Path, program: str, *words: str) -> "subprocess.CompletedProcess[str]":

@@ -23,6 +23,7 @@ PERMANENT = {
     r"pentad:cluster": "the number of shards",
     r"pentad:models": "models that were registered: kept until they are deleted",
     r"pentad:instructions": "instructions that were registered: likewise",
+    r"pentad:webhooks": "webhooks that were registered: likewise",
     r"pentad:memory-counts": "how much was written to each store of the memory: a few fields",
     r"pentad:\{0\}:wake:session": "work",
     r"pentad:\{0\}:wake:task": "work",

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import pentad
 from pentad.contracts.streams import (
     ARCHIVE,
     DEAD,
@@ -33,6 +34,7 @@ from tests.support.clients.line import Line
 from tests.support.mcp.entries import file_entry, raw
 from tests.support.models.model_server import ScriptedModel
 from tests.support.models.replies import MODEL, Reply, cut, fail, say
+from tests.support.outside.webhook_receiver import SECRET
 from tests.support.ports import free_port
 from tests.support.processes.gates import plan, planned
 from tests.support.processes.up import Up
@@ -116,6 +118,13 @@ class System:
         request = urllib.request.Request(f"{self.url}/v1/tools/servers", body, headers, method="POST")
         await asyncio.to_thread(lambda: urllib.request.urlopen(request, timeout=PATIENCE_S).close())
 
+    async def webhook(self, url: str) -> None:
+        """Register a webhook."""
+        body = json.dumps({"url": url, "events": ["task_end"], "secret": SECRET}).encode()
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"{self.url}/v1/webhooks", body, headers, method="POST")
+        await asyncio.to_thread(lambda: urllib.request.urlopen(request, timeout=PATIENCE_S).close())
+
     async def until(self, what: str, ask: Callable[[Page], bool], seconds: float = PATIENCE_S) -> None:
         """Wait until a page says so."""
 
@@ -197,9 +206,11 @@ async def test_every_metric_moves_by_what_happened(tmp_path: Path) -> None:
         await appended(running, page)
         await hooks(running)
         await servers(running)
+        await webhooks(running)
         await denies(running)
         limited = await limits(running)
         await retrieves(running)
+        await schedules(running)
         await corrects(running)
         await erases(running)
         await loses_memory(running)
@@ -230,6 +241,13 @@ async def calls(running: System) -> None:
     await running.turn("calls", plan([*every, ("echo", {"nothing": "that fits"})]))
     await running.turn("dying", plan([("dies", {}), ("dies", {})]))
     await running.turn("late", plan([("holds", {"path": str(running.folder / "never")})]), deadline=await soon(running))
+
+
+async def webhooks(running: System) -> None:
+    """An event is to be sent to a name that leads inside."""
+    await running.webhook("http://localhost:1/hook")
+    await running.turn("hooked", "hello")
+    await running.until("an attempt", lambda page: page.of(metrics.webhook_attempts, outcome="failed") >= 1)
 
 
 async def soon(running: System) -> str:
@@ -365,6 +383,16 @@ async def limits(running: System) -> Page:
     await running.bus.redis.hdel(TOOLS_REGISTRY, "nowhere")
     await running.bus.redis.delete(TOOL_CALLS.key(0, queue="nowhere"))
     return page
+
+
+async def schedules(running: System) -> None:
+    """A message at a due time is sent, and one that was due in a pause is not."""
+    async with pentad.connect(running.url) as agent:
+        await agent.management.add_schedule("hello", at=await soon(running), session_id="due")
+        await running.bus.until("due", "task_end")
+        paused = await agent.management.add_schedule("hello", every=60)
+        await agent.management.pause_schedule(paused.schedule_id)
+    await running.until("the run", lambda page: page.kinds(metrics.schedule_runs, "outcome") == {"sent": 1})
 
 
 async def corrects(running: System) -> None:

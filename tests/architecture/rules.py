@@ -46,6 +46,8 @@ PURE_SHARED = frozenset(
         "pentad.shared.actors.compaction",
         "pentad.shared.actors.transcript",
         "pentad.shared.models.ports",
+        "pentad.shared.schedules.due_times",
+        "pentad.shared.schedules.schedule_state",
     }
 )
 

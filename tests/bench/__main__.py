@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.bench.common import Effort, Row, table
 
-SUBJECTS = ("bus", "tools", "turn", "history", "relay", "routing", "memory", "graphs", "start")
+SUBJECTS = ("bus", "tools", "turn", "history", "relay", "routing", "memory", "graphs", "faces", "start")
 
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:

@@ -43,6 +43,9 @@ from pentad.services.gateway.edge.tokens import TokenReader
 from pentad.services.gateway.memory.reindexing import read_reindexing
 from pentad.services.gateway.operator.dead_letters import parse_name
 from pentad.services.gateway.protocols.agui.run_input import read_interrupt, read_run_input
+from pentad.services.gateway.protocols.openai.chat_request import REQUEST_LIMIT, read_chat, without_data
+from pentad.services.gateway.protocols.openai.plain_chat import read_plain
+from pentad.services.gateway.protocols.openai.responses_request import read_response
 from pentad.services.gateway.tasks.file_answers import tags_in
 from pentad.services.gateway.tasks.step_list import parse_steps_cursor
 from pentad.services.router.domain.control_words import control_of
@@ -205,6 +208,10 @@ READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
     "tags of a file": (lambda text: (tags_in(text), place_in(text.encode(errors="replace"))), HEAD),
     "the files of a message": (lambda text: files_in(_with_files(text)), ANSWER),
     "data URLs of a result": (lambda text: replaced_urls(text, lambda data, kind: f"{len(data)} {kind}"), ANSWER),
+    "a request with long data": (
+        lambda text: without_data(f'{{"a":"data:image/png;base64,{text}"}}'.encode(errors="replace")),
+        REQUEST_LIMIT // 4,
+    ),
     "a text for the log": (lambda text: (plain(text, 1_000), clip(text, 1_000)), ANSWER),
 }
 ASKED: tuple[Callable[[Mapping[str, Any]], object], ...] = (
@@ -226,6 +233,10 @@ ASKED: tuple[Callable[[Mapping[str, Any]], object], ...] = (
     read_completion,
     read_decision,
     read_run_input,
+    lambda body: read_chat({**body, "model": "pentad"}),
+    lambda body: read_chat({"model": "pentad", "messages": _messages(body)}),
+    lambda body: read_response({**body, "model": "pentad", "input": _messages(body)}),
+    lambda body: read_plain({"messages": _messages(body), "tools": list(body.values())}),
 )
 _NAMES = (
     *("content", "input", "text", "user_id", "at", "anchor", "anchors", "window", "metadata", "budget", "deadline"),
@@ -243,6 +254,14 @@ ELSEWHERE = {
     "pentad.shared.embedder.vectors.read_reply": "an embedding service of ours answers it, with bounded vectors",
 }
 """Functions that read what nobody from outside says, and who does."""
+
+
+def _messages(body: Mapping[str, Any]) -> list[Any]:
+    """The values of a body as the messages of a conversation, and as the parts of its last message."""
+    values = list(body.values())[:2_000]
+    said = [{"role": "user", "content": value} for value in values]
+    parts = [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{value}"}} for value in values[:8]]
+    return [*said, {"role": "user", "content": parts}]
 
 
 def _each(readers: Iterable[Callable[[Any], object]], given: Any) -> None:

@@ -23,9 +23,11 @@ from pentad.contracts.memories import (
     RecalledMemories,
 )
 from pentad.contracts.models import ModelEntry
+from pentad.contracts.operations import Operations
 from pentad.contracts.paths import TaskPath
 from pentad.contracts.records import StepPrompt, Task, TaskStep, UnreadableTask
 from pentad.contracts.runs import InstructionRun, ToolRun
+from pentad.contracts.schedules import Schedule, ScheduleRun, ScheduleSpec
 from pentad.contracts.tokens import AccessToken, TokenRequest
 from pentad.contracts.tool_servers import ServerReport
 from pentad.contracts.tools import ToolSpec
@@ -59,7 +61,9 @@ def _schemas() -> Json:
     known = KnownNode, KnownEdge, Neighbourhood
     tokens = TokenRequest, AccessToken, PendingApproval, ApprovalDecision, ApprovalRule, TurnState
     runnables = Instruction, GraphSpec, ToolSpec, HookSpec, ServerReport
-    models = (*tasks, *memory, *known, *tokens, *runnables, InboundMessage, ModelCompletion, ModelEntry)
+    schedules = Schedule, ScheduleSpec, ScheduleRun
+    others = InboundMessage, ModelCompletion, ModelEntry, Operations
+    models = (*tasks, *memory, *known, *tokens, *runnables, *schedules, *others)
     wanted = [(model, "serialization") for model in models]
     _, definitions = models_json_schema(wanted, ref_template=REFS)  # type: ignore[arg-type]
     problem = object_of(type=TEXT, title=TEXT, status={"type": "integer"}, detail=TEXT)

@@ -6,8 +6,10 @@ ABOUT = "Pentad, an agent backend: send it a message and follow the events of it
 PLACES = {
     "messages": ("/v1/messages", "POST here to say something; with ?wait=30 the answer comes back"),
     "events": ("/v1/ws", "WebSocket of a session's events"),
+    "console": ("/console", "the web console"),
     "openapi": ("/openapi.json", "the REST interface"),
     "asyncapi": ("/asyncapi.json", "the streams and events"),
+    "javascript": ("/pentad.js", "the JavaScript client"),
     "health": ("/readyz", "whether it can serve"),
 }
 DOCS = "README.md and docs/ of the repository"

@@ -33,7 +33,7 @@ _MAX_EFFECTS = 100
 _MAX_TURNS = 12
 """Messages of the shared past with which the fork's session begins."""
 _MAX_TURN_CHARS = 4_000
-_FIELDS = ("step", "content", "instruction", "model", "message_id")
+_FIELDS = ("step", "content", "replace", "instruction", "model", "message_id")
 _EFFECTS = (Effect.IDEMPOTENT, Effect.UNSAFE)
 
 
@@ -54,11 +54,17 @@ class ForkRequest:
     """Instruction that the fork runs from then on; '': that of the task."""
     model: str = ""
     """Id of the model that the fork asks from then on; '': that of its instruction."""
+    replace: bool = False
+    """Whether the new message takes the place of what was said after the step's answer."""
+    files: tuple[str, ...] = ()
+    """Paths of files of the fork's session that the new message is about."""
 
     @property
     def digest(self) -> str:
         """Digest by which two requests under one id are compared."""
-        asked = [self.step, self.content, self.instruction, self.model]
+        asked: list[Any] = [self.step, self.content, self.instruction, self.model]
+        if self.replace or self.files:
+            asked += [self.replace, self.files]
         return hashlib.sha256(to_json(asked)).hexdigest()[:16]
 
 
@@ -82,8 +88,11 @@ def read_fork(body: Mapping[str, Any], message_id: str) -> ForkRequest:
     message_id = given.get("message_id", message_id)
     if not isinstance(message_id, str) or not is_external_id(message_id):
         raise UnreadableError("message_id: a message's id is expected")
-    named = {name: given.get(name) or "" for name in ("instruction", "model")}
-    return ForkRequest(step, message_id, content or "", **named)
+    replace = given.get("replace", False)
+    if not isinstance(replace, bool) or (replace and not (content and step)):
+        raise UnreadableError("replace: true or false is expected; true needs `content`, and a step from 1 on")
+    instruction, model = given.get("instruction") or "", given.get("model") or ""
+    return ForkRequest(step, message_id, content or "", instruction, model, replace)
 
 
 @immutable
@@ -132,12 +141,15 @@ def shared_past(past: TaskPast, request: ForkRequest) -> SharedPast:
     if len(past.steps) < max(step, 1):
         made = f"it has made {len(past.steps)}" if past.steps else "it has made none yet"
         raise UnforkableError(f"task {task.task_id} has no step {max(step, 1)}: {made}")
-    end = len(past.entries) if following is None else _end(past.entries, following)
+    if request.replace:
+        end = _end_of_answer(past, step)
+    else:
+        end = len(past.entries) if following is None else _end(past.entries, following)
     kept = past.entries[:end]
     if any("role" not in each for each in kept) or len(kept) < _covered(past.steps[:step]):
         raise DamagedError(f"the transcript of task {task.task_id} cannot be read up to step {step}")
     shared = SharedPast(past.steps[:step], kept, past.entries[end:], following or past.steps[step - 1])
-    if following is not None:
+    if following is not None or request.replace:
         return shared
     if not request.content and _is_over(past):
         raise UnforkableError(
@@ -160,6 +172,20 @@ def _end(entries: Sequence[Entry], following: StepRecord) -> int:
     answer, asked = entries[end], entries[end - 1] if end else {}
     judged = answer.get("role") == "assistant" and answer.get("origin") == NODE and answer.get("step") == following.step
     return end - 1 if judged and asked.get("role") == "user" and asked.get("origin") == NODE else end
+
+
+def _end_of_answer(past: TaskPast, step: int) -> int:
+    """Return the end of the entries up to a step's answer. Raises ``UnforkableError`` for a step with tool calls."""
+    at = past.steps[step - 1].manifest.messages[1]
+    while at < len(past.entries) and past.entries[at].get("role") != "assistant":
+        at += 1
+    answer = past.entries[at] if at < len(past.entries) else {}
+    if not answer or answer.get("tool_calls") or answer.get("step") not in (None, step):
+        raise UnforkableError(
+            f"step {step} of task {past.task.task_id} has not ended with an answer, so nothing behind it can be "
+            "replaced: name a step that has, or leave `replace` out"
+        )
+    return at + 1
 
 
 def _is_over(past: TaskPast) -> bool:

@@ -13,7 +13,7 @@ from pentad.contracts.commands import InboundMessage, ToolCallCommand, WakeUp
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.envelope import Contract
 from pentad.contracts.hooks import HookCommand
-from pentad.contracts.ids import DEFAULT_TENANT
+from pentad.contracts.ids import DEFAULT_TENANT, is_external_id, is_identifier
 from pentad.contracts.plain_json import read_json
 from pentad.contracts.streams import (
     HOOKS,
@@ -26,11 +26,12 @@ from pentad.contracts.streams import (
     work_stream,
 )
 from pentad.contracts.tools import TIMEOUT_S, Effect
+from pentad.contracts.webhooks import WebhookDelivery
 from pentad.services.gateway.domain.frames import complaints
 from pentad.shared.actors.mail import CallRequest, RedriveMail, UserMail
 from pentad.shared.errors import PentadError
 from pentad.shared.immutable import immutable
-from pentad.shared.keys import SessionKeys, TaskKeys, actor_parts, task_parts
+from pentad.shared.keys import SessionKeys, TaskKeys, actor_parts, task_parts, waiting_webhooks
 from pentad.shared.kinds import REDRIVE, USER, MailKind
 
 C = TypeVar("C", bound=Contract)
@@ -92,7 +93,17 @@ class WakeActor:
     actor: SessionKeys | TaskKeys
 
 
-Redrive = SendMessages | ContinueTask | AppendEntry | WakeActor
+@immutable
+class SendToWebhook:
+    """A plan to send an event to its webhook again."""
+
+    shard: int
+    session: SessionKeys
+    task: str | None
+    delivery: WebhookDelivery
+
+
+Redrive = SendMessages | ContinueTask | AppendEntry | WakeActor | SendToWebhook
 
 _GONE = "its task is gone or was cancelled: nobody waits for it. Discard it, or send a message to its session"
 
@@ -250,7 +261,23 @@ def _continuation(letter: DeadLetter, calls: tuple[CallRequest, ...]) -> Continu
     return ContinueTask(*_task_of(letter), calls)
 
 
-def _work(letter: DeadLetter, body: Mapping[str, Any]) -> AppendEntry | WakeActor:
+def _to_webhook(letter: DeadLetter, body: Mapping[str, Any], shard: int) -> SendToWebhook:
+    delivery = _read(WebhookDelivery, body)
+    event = delivery.event
+    session, task = event.get("session_id"), event.get("task_id")
+    if letter.tenant_id is None or not isinstance(session, str) or not is_external_id(session):
+        raise UnfitError("`event` says with `session_id` whose it is: mend it with an edit")
+    if task is not None and not (isinstance(task, str) and is_identifier(task)):
+        raise UnfitError("`task_id` of `event` is no id: mend it with an edit")
+    if not isinstance(event.get("type"), str):
+        raise UnfitError("`event` has no `type`: mend it with an edit")
+    return SendToWebhook(shard, SessionKeys(shard, letter.tenant_id, session), task, delivery)
+
+
+def _work(letter: DeadLetter, body: Mapping[str, Any]) -> AppendEntry | WakeActor | SendToWebhook:
+    place = split_key(letter.stream)
+    if place is not None and letter.stream == waiting_webhooks(place[0]):
+        return _to_webhook(letter, body, place[0])
     stream = work_stream(letter.stream)
     if stream is None:
         raise UnfitError(f"it comes from a stream that this version does not know ({letter.stream}): discard it")

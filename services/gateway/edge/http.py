@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic_core import to_json
 
-from pentad.contracts.ids import EXTERNAL_ID_RULE, is_external_id, is_identifier, milliseconds, shard_of
+from pentad.contracts.ids import EXTERNAL_ID_RULE, ID_RULE, is_external_id, is_identifier, milliseconds, shard_of
 from pentad.services.gateway.domain.frames import UnreadableError, read_object
 from pentad.services.gateway.edge.access import Caller
 from pentad.services.gateway.edge.pages import BadPageError, IndexEntry, Page, parse_page
@@ -58,7 +58,7 @@ def answer_with_page(page: Page) -> "Response":
 
 async def read_body(request: "Request") -> dict[str, Any]:
     """Return the JSON object in the body. Raises ``ProblemError``: 415, 413, 400."""
-    return _object(await read_bytes(request))
+    return object_of_body(await read_bytes(request))
 
 
 async def read_asked(request: "Request", read: Callable[[Mapping[str, Any]], Asked]) -> Asked:
@@ -73,37 +73,39 @@ async def read_asked(request: "Request", read: Callable[[Mapping[str, Any]], Ask
         raise invalid(str(error)) from None
 
 
-async def read_bytes(request: "Request") -> bytes:
-    """Return the body. Raises ``ProblemError``: 415, 413."""
+async def read_bytes(request: "Request", limit: int = BODY_LIMIT) -> bytes:
+    """Return the body, which has so many bytes at most. Raises ``ProblemError``: 415, 413."""
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise ProblemError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a body is sent as it is, without Content-Encoding")
     declared = request.headers.get("content-length", "0")
-    if declared.isdigit() and int(declared) > BODY_LIMIT:
-        raise _too_large()
+    if declared.isdigit() and int(declared) > limit:
+        raise too_large(limit)
     chunks, size = [], 0
     async for chunk in request.stream():
         size += len(chunk)
-        if size > BODY_LIMIT:
-            raise _too_large()
+        if size > limit:
+            raise too_large(limit)
         chunks.append(chunk)
     return b"".join(chunks)
 
 
-def _object(body: bytes) -> dict[str, Any]:
+def object_of_body(body: bytes) -> dict[str, Any]:
+    """Return the JSON object in these bytes. Raises ``ProblemError`` (400)."""
     try:
         return read_object(body)
     except UnreadableError as error:
         raise bad(str(error)) from None
 
 
-def _too_large() -> ProblemError:
-    return ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {BODY_LIMIT} bytes")
+def too_large(limit: int) -> ProblemError:
+    """Return the refusal of a body with more bytes than these."""
+    return ProblemError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {limit} bytes")
 
 
 async def read_body_if_any(request: "Request") -> dict[str, Any] | None:
     """Return the JSON object in the body; None if there is no body. Raises the errors of `read_body`."""
     body = await read_bytes(request)
-    return _object(body) if body.strip() else None
+    return object_of_body(body) if body.strip() else None
 
 
 def limit_of(request: "Request") -> int:
@@ -162,6 +164,20 @@ def scope_of(request: "Request") -> tuple[str, str | None]:
     if caller.tenant is None:
         raise ProblemError(403, "this belongs to a tenant: use one of its API keys, not the admin key")
     return caller.tenant, caller.session
+
+
+def asked_scope_of(request: "Request") -> tuple[str, str | None]:
+    """Return what `scope_of` does, or all of the tenant that the query's ``tenant`` names, which operators may ask for.
+
+    Raises ``ProblemError``: 403 for a ``tenant`` of anybody else, 422 for one that is no name.
+    """
+    tenant = request.query_params.get("tenant")
+    if tenant is None:
+        return scope_of(request)
+    admin_only(request)
+    if not is_identifier(tenant):
+        raise invalid(f"tenant: {ID_RULE}")
+    return tenant, None
 
 
 def admin_only(request: "Request") -> None:

@@ -65,6 +65,7 @@ LIST = (
     query("limit", "integer", "items of a page; 50 when missing", minimum=1, maximum=500),
     query("cursor", "string", "`next` of the page before"),
 )
+OF_TENANT = query("tenant", "string", "of this tenant instead of the caller's own; for operators, with the admin key")
 USER = query("user_id", "string", "sees what is this user's too, beside what the tenant shares")
 ANY_OBJECT: Json = {"type": "object"}
 ADMIN = "needs the admin key, PENTAD_ADMIN_KEY, as a bearer token"
@@ -106,6 +107,7 @@ FORK: Json = {
     "properties": {
         "step": {"type": "integer", "minimum": 0, "description": "the last step that the fork shares; 0 for none"},
         "content": {"type": "string", "minLength": 1, "maxLength": MAX_CONTENT, "description": "a new message"},
+        "replace": {"type": "boolean", "description": "whether it replaces all that was said after the step's answer"},
         "instruction": {**ref("Id"), "description": "another one from here on"},
         "model": {**ref("Id"), "description": "another one from here on"},
         "message_id": ref("ExternalId"),

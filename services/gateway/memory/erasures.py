@@ -17,6 +17,7 @@ from pentad.shared import metrics
 from pentad.shared.actors.erased_marks import mark_at
 from pentad.shared.errors import DamagedError, OutageError, RefusedWriteError
 from pentad.shared.keys import ERASED_TTL_S, INBOUND_LEASE, SessionKeys, TaskKeys, erased_user, load, session_index
+from pentad.shared.schedules.schedule_store import ScheduleStore
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.workspace.workspace import Workspaces
 
@@ -37,6 +38,7 @@ class Erasures:
     ) -> None:
         self._workspaces = workspaces
         self._store, self._queries, self._memories, self._shards = store, queries, memories, shards
+        self._schedules = ScheduleStore(store)
 
     async def task(self, tenant: str, task: str) -> dict[str, str]:
         """Erase a task, and return its ids."""
@@ -72,6 +74,8 @@ class Erasures:
     async def _is_known(self, keys: SessionKeys) -> bool:
         """Return whether a session exists; of one without recent messages only the memories are left."""
         if await self._store.call("EXISTS", keys.header, keys.erased):
+            return True
+        if any(kept.spec.session_id == keys.session for kept in await self._schedules.of_tenant(keys.tenant)):
             return True
         if self._workspaces is not None and await self._workspaces.open(keys.tenant, keys.session).list():
             return True

@@ -18,7 +18,7 @@ from pentad.contracts.memories import (
     WholeTask,
 )
 from pentad.contracts.records import Task, TaskStep
-from pentad.contracts.streams import LEARN, REMEMBER, Stream
+from pentad.contracts.streams import LEARN, REMEMBER
 from pentad.services.gateway.edge.http import PAGE_LIMIT
 from pentad.services.gateway.edge.problems import busy, invalid, missing
 from pentad.services.gateway.memory.knowledge import Knowledge
@@ -45,6 +45,7 @@ from pentad.shared.store.store import Store
 from pentad.shared.telemetry import ThrottledLog
 from pentad.shared.vectors.selection import Selection, Whose
 from pentad.shared.vectors.vector_store import Vectors
+from pentad.shared.work.stream_states import oldest_waiting
 
 _say = ThrottledLog(logging.getLogger(__name__))
 
@@ -61,19 +62,13 @@ class MemoryLag:
     async def seconds(self) -> float:
         """Return the seconds that the longest waiting task of all tenants waits for either; 0: none waits."""
         now = await self._store.clock()
-        waiting = [self._oldest(stream, shard) for stream in (REMEMBER, LEARN) for shard in range(self._shards)]
+        waiting = [
+            oldest_waiting(self._store, stream, stream.key(shard))
+            for stream in (REMEMBER, LEARN)
+            for shard in range(self._shards)
+        ]
         oldest = await asyncio.gather(*waiting)
         return max((max(0, now - at) / 1000 for at in oldest if at is not None), default=0.0)
-
-    async def _oldest(self, stream: Stream, shard: int) -> int | None:
-        """Return the time in milliseconds of the oldest entry that is pending or unread; None if there is none."""
-        key, name = stream.key(shard), str(stream.group)
-        group = next((g for g in await self._store.groups(key) if g[b"name"].decode() == name), None)
-        read = "-" if group is None else f"({group[b'last-delivered-id'].decode()}"
-        waiting = [entry for entry, _ in await self._store.call("XRANGE", key, read, "+", "COUNT", 1)]
-        if group is not None and group[b"pending"]:
-            waiting += [entry for entry, *_ in await self._store.call("XPENDING", key, name, "-", "+", 1)]
-        return min((int(entry.split(b"-")[0]) for entry in waiting), default=None)
 
 
 class Memories:

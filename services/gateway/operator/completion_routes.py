@@ -79,9 +79,9 @@ class CompletionRoutes:
         async with AsyncExitStack() as stack:
             call = await stack.enter_async_context(self._calls.opened(tenant, model, asked, tools))
             if not asked.stream:
-                last = await _unless_gone(request, self._within(call.last(), asked.timeout_s))
-                return answer(_checked(last).model_dump(mode="json", exclude_none=True))
-            first = _read_well(await _unless_gone(request, self._within(call.read(), asked.timeout_s)))
+                last = await unless_gone(request, self._within(call.last(), asked.timeout_s))
+                return answer(completion_of(last).model_dump(mode="json", exclude_none=True))
+            first = well_begun(await unless_gone(request, self._within(call.read(), asked.timeout_s)))
             return CompletionStream(self._closing, call, first, asked.timeout_s, stack.pop_all())
 
     @operation(
@@ -116,7 +116,7 @@ class CompletionRoutes:
 
     async def _within(self, reading: Awaitable[T], timeout_s: float) -> T:
         """Wait for a reply. Raises ``ProblemError`` when the time is up, and when the gateway stops."""
-        return await _until_closing(self._closing, _in_time(reading, timeout_s))
+        return await until_closing(self._closing, in_time_for(reading, timeout_s))
 
 
 class CompletionStream:
@@ -169,7 +169,7 @@ class CompletionStream:
                 while not reading.done():
                     left_s = self._until - asyncio.get_running_loop().time()
                     if left_s <= 0:
-                        yield _problem_event(_too_late())
+                        yield _problem_event(too_late())
                         return
                     await asyncio.wait({reading}, timeout=min(HEARTBEAT_S, left_s))
                     if not reading.done():
@@ -191,27 +191,27 @@ def _read_texts(body: Mapping[str, Any]) -> list[str]:
     return texts
 
 
-def _checked(reply: ModelCallReply) -> Any:
+def completion_of(reply: ModelCallReply) -> Any:
     """Return the answer in a last reply. Raises ``ProblemError`` for a failure."""
     if reply.completion is None:
-        raise _problem_of(reply)
+        raise problem_of_reply(reply)
     return reply.completion
 
 
-def _read_well(reply: ModelCallReply) -> ModelCallReply:
+def well_begun(reply: ModelCallReply) -> ModelCallReply:
     """Return a first reply. Raises ``ProblemError`` for a failure: as long as nothing is sent it may have a status."""
     if reply.error is not None and not reply.content and not reply.thinking:
-        raise _problem_of(reply)
+        raise problem_of_reply(reply)
     return reply
 
 
-def _problem_of(reply: ModelCallReply) -> ProblemError:
+def problem_of_reply(reply: ModelCallReply) -> ProblemError:
     status = _STATUSES[reply.failure or "cut_off"]
     retry_after = (reply.retry_after or 1.0) if reply.failure == "unavailable" else None
     return ProblemError(status, reply.error or "there is no answer", ErrorCode.MODEL_ERROR, retry_after)
 
 
-def _too_late() -> ProblemError:
+def too_late() -> ProblemError:
     return ProblemError(
         504, "there was no answer in time: raise `timeout`, or see that a task-runner runs", ErrorCode.MODEL_ERROR
     )
@@ -219,7 +219,7 @@ def _too_late() -> ProblemError:
 
 def _end_of(reply: ModelCallReply) -> bytes:
     if reply.completion is None:
-        return _problem_event(_problem_of(reply))
+        return _problem_event(problem_of_reply(reply))
     return _event("completion", reply.completion.model_dump(mode="json", exclude_none=True))
 
 
@@ -231,21 +231,21 @@ def _event(kind: str, data: Mapping[str, Any]) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (kind.encode(), to_json(data))
 
 
-async def _in_time(reading: Awaitable[T], timeout_s: float) -> T:
+async def in_time_for(reading: Awaitable[T], timeout_s: float) -> T:
     try:
         async with asyncio.timeout(timeout_s):
             return await reading
     except TimeoutError:
-        raise _too_late() from None
+        raise too_late() from None
 
 
-async def _until_closing(closing: asyncio.Event, reading: Awaitable[T]) -> T:
+async def until_closing(closing: asyncio.Event, reading: Awaitable[T]) -> T:
     """Wait for a reply, unless the gateway stops. Raises ``ProblemError`` (503)."""
     stopped = ProblemError(503, "the gateway stops: ask again", ErrorCode.BUSY, 1.0)
     return await _first_of(reading, closing.wait(), stopped)
 
 
-async def _unless_gone(request: "Request", reading: Awaitable[T]) -> T:
+async def unless_gone(request: "Request", reading: Awaitable[T]) -> T:
     """Wait for a reply, unless the client goes away. Raises ``ProblemError``, which nobody reads."""
     return await _first_of(reading, until_gone(request.receive), ProblemError(400, "the client has left"))
 

@@ -52,6 +52,15 @@ class OpenModelCall:
         self._error = error
         self._news.set()
 
+    async def has_news(self, seconds: float) -> bool:
+        """Wait so long for something to read, and return whether there is something."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            return False
+        return True
+
     async def read(self) -> ModelCallReply:
         """Return what has come since the last time, joined. Raises ``OutageError`` where no reply can come."""
         await self._news.wait()

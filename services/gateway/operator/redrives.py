@@ -18,6 +18,7 @@ from pentad.services.gateway.domain.redrive import (
     ContinueTask,
     Redrive,
     SendMessages,
+    SendToWebhook,
     UnfitError,
     WakeActor,
     plan_redrive,
@@ -25,6 +26,7 @@ from pentad.services.gateway.domain.redrive import (
 from pentad.services.gateway.edge.problems import ProblemError, missing
 from pentad.services.gateway.operator.dead_letters import LetterName, Letters
 from pentad.services.gateway.tasks.queries import Queries
+from pentad.services.gateway.webhooks.webhook_registry import read_kept
 from pentad.shared import metrics
 from pentad.shared.actors.actors import count_wake_ups
 from pentad.shared.actors.mail import RedriveMail
@@ -40,6 +42,7 @@ from pentad.shared.keys import (
     redrive_claim,
     redriven,
     session_index,
+    waiting_webhooks,
 )
 from pentad.shared.kinds import REDRIVE, USER
 from pentad.shared.store.store import Argument, Store
@@ -123,8 +126,26 @@ class Redrives:
             await self._continue_task(name, plan, now)
         elif isinstance(plan, AppendEntry):
             await self._append_entry(name, plan)
+        elif isinstance(plan, SendToWebhook):
+            await self._send_to_webhook(name, plan)
         else:
             await self._wake(plan)
+
+    async def _send_to_webhook(self, name: LetterName, plan: SendToWebhook) -> None:
+        delivery, session = plan.delivery, plan.session
+        webhook = None if plan.shard >= self._shards else await read_kept(self._store, plan.shard, delivery.webhook_id)
+        if webhook is None or webhook.tenant_id != session.tenant:
+            raise ProblemError(
+                409, "its webhook was removed: discard it, or name another of the tenant with an edit of `webhook_id`"
+            )
+        if webhook.gone is not None:
+            raise ProblemError(409, f"its webhook gets nothing any more ({webhook.gone}): register it again first")
+        mark = session.erased if plan.task is None else TaskKeys(plan.shard, session.tenant, plan.task).erased
+        keys = [redriven(plan.shard, str(name)), waiting_webhooks(plan.shard), session.erased, mark]
+        lane = f"{session.actor}/{plan.task or ''}"
+        args: list[Argument] = [REDRIVEN_TTL_S, webhook.id, lane, delivery.entry, to_json(delivery.event)]
+        if await self._store.run("webhook_redrive", keys, args) < 0:
+            raise ProblemError(409, "what it is about has been erased meanwhile: discard it")
 
     async def _wake(self, plan: WakeActor) -> None:
         actor = plan.actor
@@ -191,4 +212,6 @@ def _sent(plan: Redrive) -> dict[str, Any]:
         return {"session_id": plan.session, "message_ids": [message.message_id for message in plan.messages]}
     if isinstance(plan, ContinueTask):
         return {"task_id": plan.task}
+    if isinstance(plan, SendToWebhook):
+        return {"webhook_id": plan.delivery.webhook_id}
     return {"stream": plan.stream} if isinstance(plan, AppendEntry) else {"actor": plan.actor.actor}

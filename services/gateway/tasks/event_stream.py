@@ -1,7 +1,7 @@
 """Server-sent events of a session: all of them, or those of one turn."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Protocol
 
 from pentad.contracts.errors import ErrorCode
@@ -40,15 +40,23 @@ class EventStream:
     One that a token has opened ends with the token.
     """
 
-    def __init__(self, closing: asyncio.Event, source: EventSource, left_s: float | None = None) -> None:
+    def __init__(
+        self,
+        closing: asyncio.Event,
+        source: EventSource,
+        left_s: float | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         """``closing`` is set when the gateway stops. The response closes ``source``. ``left_s``: seconds that it may
-        last; None: any time."""
+        last; None: any time. ``headers``: more of the response."""
         self._closing, self._source, self._left_s = closing, source, left_s
+        more = [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
+        self._headers = [*STREAM_HEADERS, *more]
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["method"] == "HEAD":
             self._source.close()
-            await send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
+            await send({"type": "http.response.start", "status": 200, "headers": self._headers})
             await send({"type": "http.response.body", "body": b""})
             return
         tasks = {
@@ -67,7 +75,7 @@ class EventStream:
         await send({"type": "http.response.body", "body": b""})
 
     async def _write(self, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
+        await send({"type": "http.response.start", "status": 200, "headers": self._headers})
         async for block in self._source.blocks():
             await send({"type": "http.response.body", "body": block, "more_body": True})
 

@@ -141,8 +141,13 @@ class FileRoutes:
         try:
             yield self._workspaces.open(keys.tenant, keys.session)
         except FileRefusedError as error:
-            status = next((status for kind, status in _STATUSES if isinstance(error, kind)), None)
-            raise (invalid(str(error)) if status is None else ProblemError(status, str(error))) from None
+            raise problem_of_file(error) from None
+
+
+def problem_of_file(error: FileRefusedError) -> ProblemError:
+    """Return the refusal of what a workspace has refused."""
+    status = next((status for kind, status in _STATUSES if isinstance(error, kind)), None)
+    return invalid(str(error)) if status is None else ProblemError(status, str(error))
 
 
 def _expected(request: "Request") -> Expected:

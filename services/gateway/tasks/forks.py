@@ -134,6 +134,10 @@ class Forks:
                 await self._take_back_erased(source, shared, keys)
         return Forked(keys.task, session.session, request.message_id, effects)
 
+    def session_of(self, tenant: str, task: str, request: ForkRequest) -> SessionKeys:
+        """Return the keys of the session that a fork will have, or has."""
+        return self._names(tenant, task, request)[1]
+
     def _names(self, tenant: str, task: str, request: ForkRequest) -> tuple[TaskKeys, SessionKeys]:
         """Return the keys of a fork and of its session, which follow from the task and the message's id."""
         asked = to_json([tenant, task, request.message_id])

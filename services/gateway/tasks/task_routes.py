@@ -10,6 +10,7 @@ from pentad.services.gateway.edge.http import (
     answer,
     answer_with_list,
     answer_with_page,
+    asked_scope_of,
     caller_of,
     limit_of,
     page_of,
@@ -28,6 +29,7 @@ from pentad.services.gateway.edge.schemas import (
     ANY_OBJECT,
     LIST,
     MOVE,
+    OF_TENANT,
     TEXT,
     gives,
     json_body,
@@ -70,6 +72,7 @@ class TaskRoutes:
         query("session_id", "string", "only those of this session"),
         query("since", "string", "RFC 3339: only those that began then or later"),
         query("until", "string", "RFC 3339: only those that began before it"),
+        OF_TENANT,
         *LIST,
         problems=(400, 422),
         _200=gives("", page({"anyOf": [ref("Task"), ref("UnreadableTask")]})),
@@ -81,7 +84,7 @@ class TaskRoutes:
         status, session = request.query_params.get("status"), request.query_params.get("session_id")
         if status not in (None, *SHOWN_STATUSES):
             raise invalid(f"status must be one of {', '.join(SHOWN_STATUSES)}")
-        (tenant, own), grant = scope_of(request), caller_of(request).grant
+        (tenant, own), grant = asked_scope_of(request), caller_of(request).grant
         if session is None:
             session = own
         elif grant is not None:
@@ -96,13 +99,14 @@ class TaskRoutes:
         "/v1/tasks/{task}",
         "One task",
         path("task"),
-        problems=(404, 410),
+        OF_TENANT,
+        problems=(404, 410, 422),
         right="read",
         _200=gives("", ref("Task")),
     )
     async def get_task(self, request: "Request") -> "Response":
         """Return a task; an archived one from its record."""
-        tenant, name = await self._visible(request)
+        tenant, name = await self._visible(request, asked_scope_of(request))
         task = await self._queries.task(tenant, name)
         if task is None:
             raise missing("there is no such task", ErrorCode.UNKNOWN_TASK)
@@ -232,13 +236,14 @@ class TaskRoutes:
         "/v1/tasks/{task}/cancel",
         "Ask a task to stop; it ends within a second",
         path("task"),
-        problems=(404, 409),
+        OF_TENANT,
+        problems=(404, 409, 422),
         _202=_ASKED,
         right="send",
     )
     async def cancel_task(self, request: "Request") -> "Response":
         """Ask a task to cancel itself."""
-        return await self._ask("cancel", request)
+        return await self._ask("cancel", request, asked_scope_of(request))
 
     @operation(
         "POST",
@@ -312,15 +317,17 @@ class TaskRoutes:
         await self._moves.move(tenant, task, asked, session)
         return answer({"message_id": asked.message_id, "to": asked.to}, 202)
 
-    async def _ask(self, what: ControlKind, request: "Request") -> "Response":
-        task, (tenant, session) = task_of(request), scope_of(request)
+    async def _ask(
+        self, what: ControlKind, request: "Request", scope: tuple[str, str | None] | None = None
+    ) -> "Response":
+        task, (tenant, session) = task_of(request), scope or scope_of(request)
         await self._control.ask(what, tenant, task, session)
         return answer({"task_id": task}, 202)
 
-    async def _visible(self, request: "Request") -> tuple[str, str]:
+    async def _visible(self, request: "Request", scope: tuple[str, str | None] | None = None) -> tuple[str, str]:
         """Return the caller's tenant and the task in the path. Raises ``ProblemError`` (404) for a task that a token
         does not open, as for one that is not there."""
-        (tenant, session), task = scope_of(request), task_of(request)
+        (tenant, session), task = scope or scope_of(request), task_of(request)
         if not await self._queries.is_visible(tenant, task, session):
             raise missing("there is no such task", ErrorCode.UNKNOWN_TASK)
         return tenant, task

@@ -49,6 +49,8 @@ class WebSockets:
 
     def __init__(self, access: Access, streams: TurnStreams, commands: Commands, shards: int) -> None:
         self._access, self._streams, self._commands, self._shards = access, streams, commands, shards
+        self.connections = 0
+        """WebSockets that are open."""
 
     async def serve(self, scope: Any, receive: Any, send: Any) -> None:
         """Accept a handshake and serve the session until the connection closes.
@@ -77,10 +79,12 @@ class WebSockets:
             await _close(send, REFUSED, str(error))
             return
         stream = await self._streams.open(keys, cursor)
+        self.connections += 1
         try:
             await send(accept)
             await WebSocketSession(self._commands, caller, keys, stream, receive, send).run()
         finally:
+            self.connections -= 1
             stream.close()
 
 

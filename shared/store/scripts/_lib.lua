@@ -230,3 +230,39 @@ local function tell(events, event, maxlen, ttl, bell, name)
   call('EXPIRE', events, ttl)
   ring(bell, name)
 end
+
+-- Events on their way to webhooks. A webhook has lanes, each a list of events that are sent in order; a lane is due at the
+-- score that it has in `webhook-due`, the webhook at that of its first lane. The hash of the webhook counts what waits.
+local function webhook_keys(waiting, id)
+  local tag = string.match(waiting, '^(.*}:)')
+  return tag .. 'webhook:' .. id, tag .. 'webhook-due:' .. id, tag .. 'webhook-lane:' .. id .. ':'
+end
+local function settle_webhook(waiting, id)
+  local state, due = webhook_keys(waiting, id)
+  local first = call('ZRANGE', due, 0, 0, 'WITHSCORES')
+  if first[1] then
+    call('ZADD', waiting, first[2], id)
+  else
+    call('ZREM', waiting, id)
+    call('DEL', state)
+  end
+end
+local function push_delivery(waiting, id, lane, entry, event)
+  local state, due, lanes = webhook_keys(waiting, id)
+  local item = entry .. ' ' .. now() .. ' ' .. event
+  if call('RPUSH', lanes .. lane, item) == 1 then
+    call('ZADD', due, now(), lane)
+    call('ZADD', waiting, 'LT', now(), id)
+  end
+  call('HINCRBY', state, 'count', 1)
+  call('HINCRBY', state, 'bytes', #item)
+end
+-- Take the first event of a lane; the next one is due at once.
+local function pop_delivery(waiting, id, lane)
+  local state, due, lanes = webhook_keys(waiting, id)
+  local item = call('LPOP', lanes .. lane)
+  call('HINCRBY', state, 'count', -1)
+  call('HINCRBY', state, 'bytes', -#item)
+  call('HDEL', state, 'try:' .. lane)
+  if call('EXISTS', lanes .. lane) == 1 then call('ZADD', due, now(), lane) else call('ZREM', due, lane) end
+end

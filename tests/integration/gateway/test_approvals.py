@@ -248,10 +248,14 @@ async def test_a_line_of_a_chat_decides_about_the_only_call_or_the_named_one(
         await asks(speaker, "call-0-b")
         with pytest.raises(Refused, match="several calls wait: name one of call-0-"):
             await decide(agent, understood("/refuse"))
-        with pytest.raises(Refused, match="no such call"):
+        with pytest.raises(NotFound, match="no call call-0-c waits"):
             await decide(agent, understood("/approve call-0-c"))
         turn = await decide(agent, understood("/approve call-0-b"))
         assert turn.task_id == TASK
+        with pytest.raises(Refused, match="call-0-b was approved before, by key:default at "):
+            await decide(agent, understood("/approve call-0-b"))
+        with pytest.raises(Conflict, match="call-0-b was approved by key:default before: the first decision counts"):
+            await decide(agent, understood("/refuse call-0-b"))
         await decide(agent, understood("/refuse too dear"))
     told = [(d["tool_call_id"], d["approved"], d["reason"]) for d in await decisions(speaker, keys)]
     assert told == [("call-0-b", True, ""), (CALL, False, "too dear")]
@@ -262,10 +266,16 @@ async def test_commands_list_allow_and_refuse(
 ) -> None:
     keys = await asks(speaker)
     await asks(speaker, "call-0-b")
+    await speaker.task("task-0-newer", status="completed", created=9_000)  # which knows nothing of these calls
 
     async def command(*words: str) -> tuple[int, str]:
         code = await asyncio.to_thread(main, [*words, "--url", gateway.address])
         return code, capsys.readouterr().out
+
+    async def failing(*words: str) -> tuple[int, str, str]:
+        code = await asyncio.to_thread(main, [*words, "--url", gateway.address])
+        said = capsys.readouterr()
+        return code, said.out, said.err
 
     code, out = await command("approvals")
     assert code == 0
@@ -277,4 +287,10 @@ async def test_commands_list_allow_and_refuse(
         (True, "", {"to": "eve"}), (False, "no", None),
     ]  # fmt: skip
     assert await command("approvals") == (0, "no call waits for an approval\n")
-    assert (await command("approve", CALL))[0] == 1
+    code, out = await command("refuse", "call-0-b")
+    assert (code, out.partition(" at ")[0]) == (0, "call-0-b was refused before, by key:default")
+    for call, how in ((CALL, "approved with other arguments"), ("call-0-b", "refused")):
+        code, _, err = await failing("approve", call)
+        assert (code, f"{call} was {how} by key:default before: the first decision counts" in err) == (1, True)
+    assert (await failing("approve", "call-0-z"))[0] == 1
+    assert len(await decisions(speaker, keys)) == 2, "asking decided something"

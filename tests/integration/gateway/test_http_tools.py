@@ -250,6 +250,12 @@ async def test_the_command_line_adds_and_removes_tools(
         assert (code, sorted(line.split()[0] for line in out.splitlines())) == (0, ["p_addPet", "p_getPet"])
         _, out, _ = await command(gateway, capsys, "tools")
         assert "none yet" in out
+        assert out.splitlines()[0].split()[:3] == ["TOOL", "EFFECT", "APPROVAL"]
+        await TOOLS.publish(store, [ToolSpec(name="theirs", description="d", parameters={}, approval="always")])
+        _, out, _ = await command(gateway, capsys, "tools")
+        assert ["theirs", "unsafe", "always"] in [line.split()[:3] for line in out.splitlines()]
+        code, _, err = await tool_command(gateway, capsys, "remove", "theirs")
+        assert (code, "theirs is a tool of a worker" in err) == (1, True)
         code, out, _ = await tool_command(gateway, capsys, "remove", "p_*")
         assert (code, out.splitlines()[-1], await names(store)) == (0, "2 tools removed", ["invoice"])
         code, _, err = await tool_command(gateway, capsys, "remove", "p_*")

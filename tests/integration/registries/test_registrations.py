@@ -4,9 +4,17 @@ from collections.abc import Sequence
 
 import pytest
 
+from pentad.contracts.ids import milliseconds
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.models import ModelEntry
-from pentad.shared.keys import INSTRUCTIONS_REGISTRY, MODELS_REGISTRY, VERSION
+from pentad.shared.keys import (
+    INSTRUCTIONS_REGISTRY,
+    MODELS_REGISTRY,
+    VERSION,
+    VERSIONS_KEPT,
+    VERSIONS_TTL_S,
+    registry_versions,
+)
 from pentad.shared.registries import registrations
 from pentad.shared.registries.registrations import REGISTERED_INSTRUCTIONS as INSTRUCTIONS
 from pentad.shared.registries.registrations import REGISTERED_MODELS as MODELS
@@ -159,3 +167,30 @@ async def test_an_instruction_that_cannot_be_used_is_left_out_and_said(
     (said,) = caplog.messages
     assert said.startswith("b'x' of the registered instructions is left out")
     assert len(said) < 2000
+
+
+async def test_the_last_versions_of_an_entry_are_kept_and_end(store: Store) -> None:
+    for number in range(VERSIONS_KEPT + 3):
+        entry = A.model_copy(update={"model": f"m{number}"})
+        assert await MODELS.write(store, await MODELS.read(store), "a", entry)
+        assert await MODELS.write(store, await MODELS.read(store), "a", entry)  # the same again is no version
+    assert await MODELS.write(store, await MODELS.read(store), "a", None)
+    found = await MODELS.versions(store, "a")
+    assert [each["entry"] and each["entry"]["model"] for each in found[:3]] == [None, "m12", "m11"]
+    assert len(found) == VERSIONS_KEPT
+    assert milliseconds(found[0]["at"]) >= milliseconds(found[1]["at"])
+    assert 0 < await store.call("TTL", registry_versions(MODELS_REGISTRY, "a")) <= VERSIONS_TTL_S
+    assert await MODELS.versions(store, "b") == []
+
+
+async def test_a_change_of_several_entries_keeps_a_version_of_each(store: Store) -> None:
+    assert await MODELS.write_all(store, await MODELS.read(store), {"a": A, "b": B})
+    assert [len(await MODELS.versions(store, name)) for name in ("a", "b")] == [1, 1]
+    assert not await MODELS.write(store, Registered(b"another", ()), "a", None)
+    assert len(await MODELS.versions(store, "a")) == 1
+
+
+async def test_a_version_that_cannot_be_read_keeps_its_place(store: Store) -> None:
+    assert await MODELS.write(store, await MODELS.read(store), "a", A)
+    await store.call("LPUSH", registry_versions(MODELS_REGISTRY, "a"), "rubbish")
+    assert [each["at"] is None for each in await MODELS.versions(store, "a")] == [True, False]

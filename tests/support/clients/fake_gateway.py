@@ -74,10 +74,14 @@ class FakeGateway(Plan):
     """Status and body of answers about long-term memory; None: there is none."""
     listed: dict[str, list[Json]] = field(default_factory=dict)
     """Items of lists, such as tools and models; the gateway does not know any other list."""
+    operations: Json | None = None
+    """The live system; None: the gateway does not tell of it."""
     runs: deque[tuple[int, Json]] = field(default_factory=deque)
     """Answers to the next requests to run an instruction."""
     run_requests: list[tuple["Request", Json]] = field(default_factory=list)
     """Requests to run an instruction, with their bodies."""
+    decided: list[Json] = field(default_factory=list)
+    """Decisions about tool calls."""
     cancelled: list[str] = field(default_factory=list)
     moved: list[tuple[str, Json]] = field(default_factory=list)
     """Tasks that were asked to move a message, with the bodies of the requests."""
@@ -151,8 +155,12 @@ class FakeGateway(Plan):
                 return self.ready_status, self.ready
             case "GET", ["v1", "memory", "stats"] if self.memory is not None:
                 return self.memory
-            case "GET", ["v1", "tools" | "models" as what] if what in self.listed:
+            case "POST", ["v1", "tasks", name, "approvals", call]:
+                return self._decide(name, call, json.loads(sent))
+            case "GET", ["v1", "tools" | "models" | "approvals" as what] if what in self.listed:
                 return 200, {"items": self.listed[what], "next": None}
+            case "GET", ["v1", "operations"] if self.operations is not None:
+                return 200, self.operations
             case "GET", ["v1", "tasks"]:
                 return 200, self._page(request.query)
             case "GET", ["v1", "tasks", name] if name in self.tasks:
@@ -202,6 +210,23 @@ class FakeGateway(Plan):
             session = next(s for s, events in self.events.items() if any(e.get("task_id") == name for e in events))
             self.say(session, *self.on_move({**body, "task_id": name}))
         return 202, {}
+
+    def _decide(self, name: str, call: str, body: Json) -> tuple[int, Json]:
+        """Take the first decision about a call, as the gateway does: it waits no more, and its session is told."""
+        decided = {"task_id": name, "tool_call_id": call, "at": AT, "by": "key:default", "reason": "", "args": None}
+        waiting = next((each for each in self.listed.get("approvals", []) if each["tool_call_id"] == call), None)
+        if waiting is None:
+            first = next((each for each in self.decided if each["tool_call_id"] == call), None)
+            if first is None or first["task_id"] != name:
+                return 404, {"title": "not found", "detail": f"task {name} has no call {call!r} that waits"}
+            if first["approved"] == body["approved"]:
+                return 200, first
+            return 409, {"title": "conflict", "detail": f"{call} was decided by key:default before"}
+        self.listed["approvals"].remove(waiting)
+        self.decided.append(decided | {name: body[name] for name in ("approved", "args", "reason") if name in body})
+        said = {"task_id": name, "tool_call_id": call, "approved": body["approved"], "by": "key:default"}
+        self.say(waiting["session_id"], {"type": "approval", **said})
+        return 200, self.decided[-1]
 
     def _cancel(self, name: str) -> tuple[int, Json]:
         known = self.tasks.get(name)

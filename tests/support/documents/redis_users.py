@@ -27,7 +27,7 @@ _REGISTRIES = (keys.MODELS_REGISTRY, keys.INSTRUCTIONS_REGISTRY, keys.GRAPHS_REG
 _PUBLISHED = (keys.INSTRUCTIONS_PUBLISHED, keys.GRAPHS_PUBLISHED)
 _OF_MODELS = f"pentad:{{{keys.MODELS_REGISTRY}}}:*"
 
-EVERYBODY = (keys.CLUSTER, keys.PROBE, keys.LOOP_HOLDS)
+EVERYBODY = (keys.CLUSTER, keys.PROBE, keys.LOOP_HOLDS, keys.PROCESSES, keys.TOTALS)
 """Keys that every service reads and writes beside its streams."""
 _OF_MEMORY = (keys.FORGOTTEN_NOTES, keys.MEMORY_COUNTS, f"{keys.UNDOABLE}*")
 """Keys that services which remove memories write."""
@@ -39,12 +39,15 @@ SHARES: Mapping[Service, Sequence[str]] = {
         keys.MEMORY_REBUILD,
         keys.MEMORY_REBUILD_LATER,
         *_REGISTRIES,
+        *(keys.registry_versions(registry, "*") for registry in _REGISTRIES),
         keys.SERVERS_REGISTRY,
         keys.GATEWAY_ADDRESS,
         f"{keys.SIGN_INS}*",
         keys.HTTP_TOOLS_REGISTRY,
+        keys.WEBHOOKS_REGISTRY,
         keys.PLUGIN_RELOAD,
         keys.HOOKS_PUBLISHED,
+        f"{keys.SCHEDULES}*",
         f"{keys.TOOL_STATES}*",
         keys.MODEL_HEALTH,
         f"pentad:{{{STREAMS['inbound-dead'].template}}}:*",
@@ -79,6 +82,7 @@ SHARES: Mapping[Service, Sequence[str]] = {
         _WHOLE_SHARDS,
         INBOUND.template,
         STREAMS["inbound-dead"].template,
+        keys.WEBHOOKS_REGISTRY,
         f"{keys.REMEMBERS}*",
         *_OF_MEMORY,
         keys.MEMORY_REBUILD,
@@ -86,6 +90,7 @@ SHARES: Mapping[Service, Sequence[str]] = {
         keys.MEMORY_REBUILD_LEASE,
         keys.MEMORY_WAITS,
         f"{keys.EXTRACTION}*",
+        f"{keys.SCHEDULES}*",
         _OF_MODELS,
         keys.MODEL_HEALTH,
         f"{keys.IN_USE}*",
@@ -102,6 +107,7 @@ LOOKS: Mapping[Service, Sequence[str]] = {
         keys.SERVER_REPORTS,
         f"{keys.SIGN_INS}*",
         keys.PLUGIN_REPORTS,
+        _OF_MODELS,
         *_PUBLISHED,
     ),
     "router": (*_REGISTRIES, *_PUBLISHED),

@@ -20,8 +20,10 @@ from pentad.cli import {module}
 from pentad.shared.errors import PentadError
 from pentad.shared.settings import load_settings
 words = "url session user task instruction state text status since until limit watch json timeout"
+words += " once id step only_print plain call edit reason"
 nothing = dict.fromkeys(words.split())
 names = nothing | dict(p.split("=", 1) for p in sys.argv[1:])
+names["step"] = names["step"] and int(names["step"])
 try:
     sys.exit({module}.{run}(argparse.Namespace(**names), load_settings()))
 except PentadError as error:
@@ -45,14 +47,17 @@ def _environment(url: str, home: Path, **more: str) -> dict[str, str]:
 class Terminal:
     """A command of the client in a terminal: type into it, and wait for what it shows.
 
-    ``module``: of ``pentad.cli``; ``module:function`` where that is not ``run``.
+    ``module``: of ``pentad.cli``; ``module:function`` where that is not ``run``. ``options``: those of the command; in
+    capitals, variables of its environment.
     """
 
     def __init__(self, module: str, url: str, home: Path, **options: str) -> None:
-        self._command = _command(module, options)
-        self._environment = _environment(url, home)
+        variables = {name: text for name, text in options.items() if name.isupper()}
+        self._command = _command(module, {name: text for name, text in options.items() if name not in variables})
+        self._environment = _environment(url, home, **variables)
         self.screen = ""
         """Output since the last ``sees``, with control sequences."""
+        self._size = ROWS, COLUMNS
         self._display = pyte.Screen(COLUMNS, ROWS)
         self._drawn = pyte.Stream(self._display)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -63,9 +68,15 @@ class Terminal:
         """Return the rows of the terminal that a person sees now, without the empty ones."""
         return [row.rstrip() for row in self._display.display if row.strip()]
 
+    def sized(self, rows: int, columns: int) -> Self:
+        """Return the terminal, which has another size from the beginning."""
+        self._size = rows, columns
+        self._display.resize(rows, columns)
+        return self
+
     async def __aenter__(self) -> Self:
         self._master, slave = pty.openpty()
-        termios.tcsetwinsize(slave, (ROWS, COLUMNS))
+        termios.tcsetwinsize(slave, self._size)
         os.set_blocking(self._master, False)
         self._process = await asyncio.create_subprocess_exec(
             *self._command,
@@ -90,6 +101,11 @@ class Terminal:
     def type(self, text: str) -> None:
         """Press keys: ``\\r`` is Enter, ``\\x03`` Ctrl-C, ``\\x04`` Ctrl-D."""
         os.write(self._master, text.encode())
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Make the terminal another size, as a person who pulls at its window."""
+        self._display.resize(rows, columns)
+        termios.tcsetwinsize(self._master, (rows, columns))  # which sends SIGWINCH
 
     def modes(self) -> list[object]:
         """Return how the terminal treats keys and output, as ``termios`` tells it."""

@@ -1,8 +1,8 @@
 // What the example's page does, without a browser: node follow.mjs SERVER TEXT. Prints entries whenever they change, as JSON.
-import { Conversation, Session } from "../../../examples/web/chat.mjs"
+import { connect } from "../../../clients/js/pentad.js"
+import { rows } from "../../../examples/web/chat.mjs"
 
 const [server, text] = process.argv.slice(2)
-const conversation = new Conversation()
 let cookie = ""
 let tokens = 0
 
@@ -15,14 +15,8 @@ async function getToken() {
 }
 
 const print = (kind, value) => console.log(JSON.stringify({ [kind]: value, tokens }))
-const session = new Session({
-  getToken,
-  onState: (state) => print("state", state),
-  onEvent: (event) => {
-    conversation.take(event)
-    print("entries", conversation.entries.map(({ kind, text, state }) => [kind, text ?? null, state]))
-    if (event.type === "task_end") session.stop()
-  },
-})
-conversation.say(session.send(text), text)
-await session.run()
+const session = connect({ getToken }).session()
+session.on("status", (status) => print("state", status))
+session.on("state", (state) => print("entries", rows(state).map(({ kind, text, state }) => [kind, text, state])))
+session.on("event", ({ type }) => type === "task_end" && setTimeout(() => session.close()))
+session.send(text)

@@ -6,9 +6,16 @@ import pytest
 
 from pentad.contracts.commands import MAX_CONTENT
 from pentad.contracts.events import TaskUsage
-from pentad.contracts.records import Manifest, StepRecord
+from pentad.contracts.records import Manifest, StepRecord, Task
 from pentad.contracts.tools import Effect, ToolSpec
-from pentad.services.gateway.domain.fork import SharedPast, later_effects, read_fork
+from pentad.services.gateway.domain.fork import (
+    SharedPast,
+    TaskPast,
+    UnforkableError,
+    later_effects,
+    read_fork,
+    shared_past,
+)
 from pentad.services.gateway.domain.frames import UnreadableError
 
 STEP = StepRecord(
@@ -40,6 +47,9 @@ STEP = StepRecord(
         ({"step": 1, "instruction": "x" * 129}, "instruction:"),
         ({"step": 1, "message_id": "a b"}, "message_id:"),
         ({"step": 1, "message_id": {}}, "message_id:"),
+        ({"step": 1, "replace": True}, "replace:"),
+        ({"step": 0, "content": "x", "replace": True}, "replace:"),
+        ({"step": 1, "content": "x", "replace": "yes"}, "replace:"),
         ({"step": 1, "session_id": "s2"}, "session_id: not known here"),
     ],
 )
@@ -53,10 +63,37 @@ def test_each_part_of_a_request_counts_in_its_digest_and_its_id_does_not() -> No
     asked = read_fork(whole | {"message_id": "mine"}, "m1")
     assert (asked.step, asked.content, asked.instruction, asked.model, asked.message_id) == (3, "c", "i", "m", "mine")
     others = [read_fork({**whole, name: value}, "m1") for name, value in
-              (("step", 4), ("content", "d"), ("instruction", "j"), ("model", "n"))]  # fmt: skip
-    assert len({asked.digest, *(each.digest for each in others)}) == 5
+              (("step", 4), ("content", "d"), ("instruction", "j"), ("model", "n"), ("replace", True))]  # fmt: skip
+    assert len({asked.digest, *(each.digest for each in others)}) == 6
     assert read_fork(whole, "m1").digest == asked.digest
     assert read_fork({"step": 0}, "m1").message_id == "m1"
+
+
+def _past(*entries: dict[str, Any]) -> TaskPast:
+    """A task of two steps, of which the second has the next question in its prompt."""
+    task = Task.model_validate(
+        {"task_id": "task-0-a", "session_id": "s", "status": "completed", "goal": "g", "instruction": "executor"}
+        | {"created_at": STEP.at, "updated_at": STEP.at, "steps": 2, "usage": {}}
+    )
+    second = STEP.model_copy(
+        update={"step": 2, "manifest": STEP.manifest.model_copy(update={"messages": (0, len(entries) - 1)})}
+    )
+    return TaskPast(task, [STEP, second], entries)
+
+
+def test_a_replacing_message_stands_behind_the_answer_alone() -> None:
+    asks: dict[str, Any] = {"role": "user", "content": "q"}
+    answers: dict[str, Any] = {"role": "assistant", "content": "a", "step": 1}
+    more: list[dict[str, Any]] = [{"role": "user", "content": "q2"}, {"role": "assistant", "content": "a2", "step": 2}]
+    request = read_fork({"step": 1, "content": "edited", "replace": True}, "m1")
+    shared = shared_past(_past(asks, answers, *more), request)
+    assert shared.entries == (asks, answers)
+    assert (shared.later, shared.open, len(shared.steps)) == (tuple(more), (), 1)
+    plain = shared_past(_past(asks, answers, *more), read_fork({"step": 1, "content": "more"}, "m1"))
+    assert plain.entries == (asks, answers, more[0])
+    calling = answers | {"tool_calls": [{"id": "c"}]}
+    with pytest.raises(UnforkableError, match="has not ended with an answer"):
+        shared_past(_past(asks, calling, *more), request)
 
 
 def test_calls_are_told_whose_effects_may_have_happened() -> None:

@@ -83,7 +83,7 @@ def test_a_line_that_comes_letter_by_letter_in_colour_makes_no_empty_rows_and_is
         screen = Screen(out, "> ", tmp_path / "history", lambda: None)
         for letter in letters:
             screen.put("task", f"\x1b[1m{letter}\x1b[0m", str)
-            longest = max(longest, len(screen._tails["task"][0]))
+            longest = max(longest, len("".join(screen._unfinished.rows(10_000))))
         screen.put("task", "\n", str)
     shown = out.getvalue()
     assert re.sub(r"\x1b\[\d+m|\n", "", shown) == letters

@@ -228,7 +228,9 @@ UNKNOWN = ": /help lists them, and // begins a text with a slash"
         ("/cancel 2", Line("cancel", number="2")),
         ("/approve", Line("approve")),
         ("/approve call-0-a", Line("approve", call="call-0-a")),
-        ("/approve it", Line("wrong", "write it as /approve, or /approve CALL")),
+        ('/approve call-0-a {"to": ["a"]}', Line("approve", call="call-0-a", args={"to": ["a"]})),
+        ('/approve {"n": 1}', Line("approve", args={"n": 1})),
+        ("/approve it", Line("wrong", "write it as /approve, /approve CALL, or /approve CALL JSON")),
         ("/refuse", Line("refuse")),
         ("/refuse too dear", Line("refuse", "too dear")),
         ("/refuse call-0-a too dear", Line("refuse", "too dear", call="call-0-a")),
@@ -243,6 +245,12 @@ UNKNOWN = ": /help lists them, and // begins a text with a slash"
 )
 def test_a_line_is_something_to_say_or_a_command(typed: str, line: Line) -> None:
     assert understood(typed) == line
+
+
+def test_arguments_that_are_no_json_are_not_sent() -> None:
+    line = understood('/approve call-0-a {"n": NaN}')
+    assert line.kind == "wrong"
+    assert line.text.startswith("the arguments are no JSON")
 
 
 def test_a_number_means_the_task_that_was_met_so() -> None:

@@ -1,0 +1,153 @@
+"""Webhooks: addresses to which events of sessions are sent, as tenants register them."""
+
+import re
+from base64 import b64decode
+from binascii import Error as Base64Error
+from collections.abc import Sequence
+from typing import Annotated, Any, get_args
+
+from pydantic import ConfigDict, Field, StringConstraints, field_validator
+
+from pentad.contracts.envelope import Contract
+from pentad.contracts.events import EPHEMERAL, SessionEvent
+from pentad.contracts.ids import ExternalId, Identifier
+
+MAX_URL_CHARS = 2_000
+"""Characters that the address of a webhook may have."""
+MAX_WEBHOOK_BYTES = 16_384
+"""Bytes that one webhook may have as JSON."""
+SECRET_PREFIX = "whsec_"
+"""Begins the text of a secret: the rest is base64, as Standard Webhooks has it."""
+_MIN_KEY_BYTES, _MAX_KEY_BYTES = 24, 64
+_URL = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:[/?][!-\"$-~]*)?")
+_SECRET = re.compile(SECRET_PREFIX + "[A-Za-z0-9+/]{32,86}={0,2}")
+
+
+def _types() -> frozenset[str]:
+    kinds = get_args(get_args(SessionEvent)[0])
+    return frozenset(kind.type_name() for kind in kinds) - EPHEMERAL - {"snapshot"}
+
+
+WEBHOOK_EVENTS = _types()
+"""Types of the events that a webhook can have: those that are written exactly once."""
+ALL_EVENTS = "*"
+"""The word for all types of `WEBHOOK_EVENTS`."""
+CALLBACK_EVENTS: tuple[str, ...] = (
+    "approval",
+    "approval_request",
+    "control_result",
+    "error",
+    "message",
+    "message_routed",
+    "task_end",
+    "task_status",
+)
+"""Types of the events of a message's turn that its ``callback_url`` gets."""
+
+
+def signing_key(secret: str) -> bytes:
+    """Return the bytes that a secret stands for. The ``ValueError`` for no secret does not repeat it."""
+    try:
+        key = b64decode(secret.removeprefix(SECRET_PREFIX), validate=True) if _SECRET.fullmatch(secret) else b""
+    except Base64Error:
+        key = b""
+    if not _MIN_KEY_BYTES <= len(key) <= _MAX_KEY_BYTES:
+        raise ValueError(f"must be {SECRET_PREFIX} and {_MIN_KEY_BYTES} to {_MAX_KEY_BYTES} random bytes in base64")
+    return key
+
+
+def check_webhook_url(url: str) -> str:
+    """Return the address of a webhook. The ``ValueError`` for an invalid one does not repeat it."""
+    if _URL.fullmatch(url) is None:
+        raise ValueError("must be an address like https://HOST/PATH, of http or https, without a name, password or #")
+    return url
+
+
+_Url = Annotated[str, StringConstraints(min_length=1, max_length=MAX_URL_CHARS)]
+
+
+class WebhookRequest(Contract):
+    """A request to register a webhook."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+    url: _Url
+    events: Annotated[tuple[str, ...], Field(min_length=1, max_length=64)]
+    session: ExternalId | None = None
+    """Session whose events are sent; absent: those of all sessions of the tenant."""
+    secret: Annotated[str, StringConstraints(max_length=128)]
+
+    @field_validator("url")
+    @classmethod
+    def _is_address(cls, url: str) -> str:
+        return check_webhook_url(url)
+
+    @field_validator("events")
+    @classmethod
+    def _are_types(cls, events: Sequence[str]) -> tuple[str, ...]:
+        if strange := sorted(set(events) - WEBHOOK_EVENTS - {ALL_EVENTS}):
+            raise ValueError(f"{strange[0][:64]!r} is no type of event; there are {', '.join(sorted(WEBHOOK_EVENTS))}")
+        return (ALL_EVENTS,) if ALL_EVENTS in events else tuple(sorted(set(events)))
+
+    @field_validator("secret")
+    @classmethod
+    def _is_secret(cls, secret: str) -> str:
+        signing_key(secret)
+        return secret
+
+
+class CallbackRequest(Contract):
+    """The part of a message's body that says where the events of its turn are sent."""
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    callback_url: _Url
+    callback_secret: Annotated[str, StringConstraints(max_length=128)] | None = None
+    """Secret with which they are signed; absent: they are not."""
+
+    @field_validator("callback_url")
+    @classmethod
+    def _is_address(cls, url: str) -> str:
+        return check_webhook_url(url)
+
+    @field_validator("callback_secret")
+    @classmethod
+    def _is_secret(cls, secret: str | None) -> str | None:
+        if secret is not None:
+            signing_key(secret)
+        return secret
+
+
+class Webhook(Contract):
+    """A webhook as it is kept: one that was registered, or the callback of one message."""
+
+    id: str = Field(min_length=1, max_length=4_096)
+    tenant_id: Identifier
+    url: _Url
+    events: tuple[str, ...]
+    session_id: ExternalId | None = None
+    secret: str | None = Field(default=None, repr=False)
+    """Secret as it is kept: sealed where there is a key to seal it. Absent: the callback of a message is not signed."""
+    created_ms: int
+    """Time of the registration on the clock of Redis: earlier events are not sent."""
+    message_id: ExternalId | None = None
+    """Message whose turn's events a callback gets; absent: the webhook was registered."""
+    gone: str | None = None
+    """Why nothing is sent any more, though it is registered: its server has said that it is gone."""
+
+    def wants(self, kind: str) -> bool:
+        """Return whether it gets events of this type."""
+        return kind in self.events or (ALL_EVENTS in self.events and kind in WEBHOOK_EVENTS)
+
+    def shown(self) -> dict[str, Any]:
+        """Return the webhook as lists show it: never with its secret."""
+        return {"id": self.id, "url": self.url, "events": list(self.events), "session_id": self.session_id}
+
+
+class WebhookDelivery(Contract):
+    """An event that was not delivered to a webhook, as its dead letter keeps it; sent again, it is delivered anew."""
+
+    webhook_id: str = Field(min_length=1, max_length=4_096)
+    entry: str = Field(default="0-0", pattern=r"^[0-9]{1,20}-[0-9]{1,20}$")
+    """Cursor of the event in its session."""
+    event: dict[str, Any]

@@ -1,0 +1,351 @@
+"""Turns of OpenAI's chats: in which session a conversation goes on, how a turn begins, what is kept at its end."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from time import monotonic
+from typing import Any, Literal
+
+from pydantic_core import from_json
+
+from pentad.contracts.commands import NEW_TASK, InboundMessage
+from pentad.contracts.events import TaskUsage
+from pentad.contracts.turns import TurnEnd, TurnTracker
+from pentad.services.gateway.domain.fork import ForkRequest
+from pentad.services.gateway.domain.frames import UnreadableError, read_message
+from pentad.services.gateway.edge.problems import ProblemError, invalid, missing
+from pentad.services.gateway.protocols.openai.chat_places import ChatPlace, ChatPlaces, Scope
+from pentad.services.gateway.protocols.openai.chat_request import ChatAsked, EarlierText, digest_of, texts_of
+from pentad.services.gateway.protocols.openai.kept_responses import KeptResponses
+from pentad.services.gateway.protocols.openai.turn_text import GrowingText, Piece
+from pentad.services.gateway.tasks.control import Control
+from pentad.services.gateway.tasks.event_stream import HEARTBEAT_S
+from pentad.services.gateway.tasks.file_routes import problem_of_file
+from pentad.services.gateway.tasks.forks import Forks
+from pentad.services.gateway.tasks.queries import Queries
+from pentad.services.gateway.tasks.turn_follower import TurnFollower
+from pentad.services.gateway.tasks.turn_stream import Missed, TurnStream, TurnStreams
+from pentad.shared.errors import DamagedError, OutageError
+from pentad.shared.event_loop import cancel_all
+from pentad.shared.events.feed import START
+from pentad.shared.events.subscription import SlowReaderError
+from pentad.shared.immutable import immutable
+from pentad.shared.keys import SessionKeys
+from pentad.shared.presence.instruction_book import InstructionBook
+from pentad.shared.workspace.file_errors import FileRefusedError
+from pentad.shared.workspace.workspace import NOT_SET, Workspaces
+
+_CANCEL_S, _LOOK_S = 30.0, 0.1
+"""Seconds in which the task of a turn is found that is to be cancelled, and between two looks."""
+_UNFORKABLE = frozenset({404, 409, 410})
+"""Statuses of forks that cannot be made: the conversation begins anew with its texts."""
+
+
+@immutable
+class ChatNaming:
+    """The names under which a client sends a request."""
+
+    kind: Literal["session", "chat", "response", ""] = ""
+    """``response``: messages go on behind the response of that id. ``session``: messages go on in that session, which
+    may know more than they say. ``chat``: each request has the whole conversation. '': it is found by its texts
+    alone."""
+    name: str = ""
+    key: str | None = None
+    """The client's own name of the request, by which a repeat is known."""
+
+
+@immutable
+class ChatTurn:
+    """A turn that has begun, and what its end is kept under."""
+
+    asked: ChatAsked
+    naming: ChatNaming
+    scope: Scope
+    digest: str
+    """Digest of the request."""
+    keys: SessionKeys
+    message_id: str
+    stream: TurnStream
+
+    def texts(self, answer: str) -> list[list[str]]:
+        """Return the conversation as the client has it after this answer."""
+        said = [*self.asked.past, *([EarlierText("user", self.asked.spoken)] if self.asked.spoken else [])]
+        return texts_of([*said, EarlierText("assistant", answer)] if answer.strip() else said)
+
+
+@immutable
+class ChatStores:
+    """The stores in which chats keep something."""
+
+    places: ChatPlaces
+    responses: KeptResponses
+    workspaces: Workspaces | None
+
+
+@immutable
+class _Place:
+    """The session in which a turn takes place."""
+
+    session: str
+    is_new: bool = False
+    fork_of: ChatPlace | None = None
+
+
+class ChatTurns:
+    """Begins, follows and ends turns of chats. Raises ``ProblemError``, ``OutageError``."""
+
+    def __init__(
+        self,
+        streams: TurnStreams,
+        turns: TurnFollower,
+        queries: Queries,
+        forks: Forks,
+        control: Control,
+        stores: ChatStores,
+        book: InstructionBook,
+    ) -> None:
+        self._streams, self._turns, self._queries, self._forks = streams, turns, queries, forks
+        self._control, self._book = control, book
+        self._places, self._responses, self._workspaces = stores.places, stores.responses, stores.workspaces
+        self._cancelling: set[asyncio.Task[None]] = set()
+
+    @property
+    def closing(self) -> asyncio.Event:
+        """Event that is set when the gateway stops."""
+        return self._streams.closing
+
+    async def begin(self, tenant: str, asked: ChatAsked, naming: ChatNaming) -> ChatTurn:
+        """Begin the turn of a request, once however often it comes, and return it with the stream of its events."""
+        await self._check_model(asked.instruction)
+        scope = Scope(tenant, f"{naming.kind}:{naming.name}" if naming.kind else "", asked.user or "")
+        texts = texts_of(asked.past)
+        digest = digest_of([texts, asked.digest])
+        message_id = await self._places.message_id(scope, digest, naming.key)
+        place = await self._place(scope, naming, texts, message_id)
+        begun = await self._forked(tenant, asked, place, message_id)
+        if begun is None:
+            if place.fork_of is not None:
+                place = _Place(_own_session(message_id), is_new=True)
+            begun = await self._said(tenant, asked, place, message_id)
+        keys, stream = begun
+        return ChatTurn(asked, naming, scope, digest, keys, message_id, stream)
+
+    async def _check_model(self, instruction: str) -> None:
+        if instruction and instruction not in await self._book.runnables(instruction):
+            raise missing(f"model: there is no instruction or graph {instruction!r}; see GET /openai/v1/models")
+
+    async def _place(self, scope: Scope, naming: ChatNaming, texts: Sequence[Any], message_id: str) -> _Place:
+        """Return where the turn takes place: behind the conversation so far, or where that goes on otherwise."""
+        if naming.kind == "response":
+            return await self._behind(scope.tenant, naming.name, message_id)
+        if texts:
+            found = await self._places.claim(scope, texts, message_id)
+            if found is not None:
+                return _Place(found.session, fork_of=None if found.claimed_by == message_id else found)
+        if naming.kind == "session":
+            known = await self._queries.knows_session(self._queries.session_keys(scope.tenant, naming.name))
+            return _Place(naming.name, is_new=not known)
+        if naming.kind == "chat":
+            root = await self._places.claim(scope, [], message_id, naming.name)
+            if root is not None and root.claimed_by == message_id:
+                return _Place(naming.name, is_new=True)
+        return _Place(_own_session(message_id), is_new=True)
+
+    async def _behind(self, tenant: str, response: str, message_id: str) -> _Place:
+        """Return where a turn takes place that goes on behind a response."""
+        found = await self._places.claim(_responses_of(tenant), [response], message_id)
+        if found is not None:
+            return _Place(found.session, fork_of=None if found.claimed_by == message_id else found)
+        known = await self._responses.read(tenant, response)
+        if known is None:
+            raise missing(f"previous_response_id: there is no {response!r}, or it was not stored, or long ago")
+        return _Place(known.session)  # nobody has waited for its end
+
+    async def _forked(
+        self, tenant: str, asked: ChatAsked, place: _Place, message_id: str
+    ) -> tuple[SessionKeys, TurnStream] | None:
+        """Begin the turn as a fork; None where it is none, or where the task cannot be forked there."""
+        origin = place.fork_of
+        if origin is None or not origin.task or asked.schema is not None:
+            return None
+        try:
+            task = await self._queries.task(tenant, origin.task)
+            named = "" if task is not None and task.instruction == asked.instruction else asked.instruction
+            request = ForkRequest(
+                origin.step, message_id, asked.text, named, replace=True, files=tuple(f.path for f in asked.files)
+            )
+            keys = self._forks.session_of(tenant, origin.task, request)
+            await self._put_files(keys, asked)
+            await self._forks.fork(tenant, origin.task, request)
+        except DamagedError:
+            return None
+        except ProblemError as problem:
+            if problem.status in _UNFORKABLE:
+                return None
+            raise
+        return keys, await self._streams.open(keys, START)
+
+    async def _said(
+        self, tenant: str, asked: ChatAsked, place: _Place, message_id: str
+    ) -> tuple[SessionKeys, TurnStream]:
+        keys = self._queries.session_keys(tenant, place.session)
+        message = _message(asked, keys, message_id, brings_history=place.is_new)
+        await self._put_files(keys, asked)
+        return keys, await self._turns.begin(message, keys)
+
+    async def _put_files(self, keys: SessionKeys, asked: ChatAsked) -> None:
+        """Put the message's files into its session. The same file has the same path, so this may be repeated."""
+        if not asked.files:
+            return
+        if self._workspaces is None:
+            raise invalid(f"messages: {NOT_SET}")
+        try:
+            workspace = self._workspaces.open(keys.tenant, keys.session)
+            for file in asked.files:
+                if await workspace.info(file.path) is None:
+                    await workspace.write(file.path, file.data)
+        except FileRefusedError as error:
+            raise problem_of_file(error) from None
+
+    # Following
+
+    async def follow(self, turn: ChatTurn, told: GrowingText) -> AsyncIterator[list[Piece]]:
+        """Return the pieces of the turn until it ends; an empty list where nothing has happened for a while."""
+        while told.end is None:
+            try:
+                async with asyncio.timeout(HEARTBEAT_S):
+                    read = await turn.stream.read()
+            except TimeoutError:
+                yield await self._looked(turn, told)
+                continue
+            except SlowReaderError:
+                await turn.stream.catch_up()
+                continue
+            if isinstance(read, Missed):
+                yield told.after(from_json(read.snapshot))
+            elif pieces := [piece for event in read for piece in told.after(from_json(event.data))]:
+                yield pieces
+
+    async def _looked(self, turn: ChatTurn, told: GrowingText) -> list[Piece]:
+        """Return what a look at the turn's task says: it may have ended without our being told."""
+        if told.turn.task_id is None:
+            return []
+        found = await self._queries.task(turn.keys.tenant, told.turn.task_id)
+        return [] if found is None else told.settled(found.model_dump(mode="json"))
+
+    async def used(self, turn: ChatTurn, told: GrowingText) -> TaskUsage:
+        """Return the usage of a turn."""
+        return await self.used_by(turn.keys.tenant, told)
+
+    async def used_by(self, tenant: str, told: GrowingText) -> TaskUsage:
+        """Return the usage of a turn's own steps; that of the whole task where its steps cannot be read."""
+        keys = self._queries.task_keys(tenant, told.task) if told.task else None
+        total = TaskUsage()
+        with suppress(DamagedError):
+            for step in [] if keys is None else await self._queries.step_records(keys, told.first_step - 1, told.step):
+                total = total.plus(step.usage)
+        return total if total.input_tokens or told.usage is None else told.usage
+
+    # Ends
+
+    async def keep(self, turn: ChatTurn, told: GrowingText) -> None:
+        """Keep where the conversation stands, so that the client's next request goes on there."""
+        if told.end is not None and told.end.ok:
+            place = turn.keys.session, told.task, told.step
+            await self._places.keep(turn.scope, turn.texts(told.text), *place)
+            if turn.naming.key is None:
+                await self._places.ended(turn.scope, turn.digest)
+        else:
+            await self._forget(turn)
+
+    async def keep_response(self, keys: SessionKeys, response: str, told: GrowingText) -> None:
+        """Keep where a conversation stands behind a response."""
+        if told.end is not None and told.end.ok:
+            await self._places.keep(_responses_of(keys.tenant), [response], keys.session, told.task, told.step)
+
+    async def forget_response(self, tenant: str, response: str) -> None:
+        """Forget where a conversation stands behind a response."""
+        await self._places.drop(_responses_of(tenant), [response])
+
+    async def told(self, tenant: str, session: str, message_id: str, *, whole: bool) -> tuple[GrowingText, list[Piece]]:
+        """Return a turn as far as its events are written, and the pieces of it. ``whole``: only its last answer."""
+        turn = await self._queries.turn(self._queries.session_keys(tenant, session), message_id)
+        told = GrowingText(TurnTracker(message_id), whole)
+        pieces = [piece for event in turn.events for piece in told.after(event)]
+        if turn.task_id is not None and (task := await self._queries.task(tenant, turn.task_id)) is not None:
+            pieces += told.settled(task.model_dump(mode="json"))
+        return told, pieces
+
+    async def cancel(self, tenant: str, session: str, message_id: str) -> None:
+        """Cancel the turn of a message; one that has ended stays as it is. Raises ``ProblemError`` (503)."""
+        known = await self._queries.turn(self._queries.session_keys(tenant, session), message_id)
+        if known.end is None and known.task_id is not None:
+            await self._control.ask("cancel", tenant, known.task_id)
+
+    async def delivered(self, turn: ChatTurn) -> None:
+        """Note that the client has its answer: what it says in the same words to the same session is new."""
+        if turn.naming.kind == "session" and not turn.asked.past:
+            await self._forget(turn)
+
+    async def _forget(self, turn: ChatTurn) -> None:
+        if turn.naming.key is None:
+            await self._places.forget(turn.scope, turn.digest, turn.message_id)
+
+    def leave(self, turn: ChatTurn, told: GrowingText) -> None:
+        """Cancel the turn: its client has closed the stream, which is how OpenAI's clients say stop."""
+        cancelling = asyncio.create_task(self._cancel(turn, told), name=f"cancel-{turn.message_id}")
+        self._cancelling.add(cancelling)
+        cancelling.add_done_callback(self._cancelling.discard)
+
+    async def _cancel(self, turn: ChatTurn, told: GrowingText) -> None:
+        with suppress(OutageError, ProblemError, DamagedError):
+            await self._places.keep(turn.scope, turn.texts(told.text), turn.keys.session, told.task, told.step)
+            await self._forget(turn)
+            task, limit = told.turn.task_id, monotonic() + _CANCEL_S
+            while task is None and monotonic() < limit:
+                known = await self._queries.turn(turn.keys, turn.message_id)
+                if known.end is not None:
+                    return
+                task = known.task_id
+                await asyncio.sleep(_LOOK_S)
+            if task is not None:
+                await self._control.ask("cancel", turn.keys.tenant, task)
+
+    async def aclose(self) -> None:
+        """Give up cancels that are under way."""
+        await cancel_all(self._cancelling)
+
+
+def failure_of(end: TurnEnd | None) -> ProblemError | None:
+    """Return the refusal for a turn that has ended without an answer; None for one with an answer."""
+    if end is None or end.ok:
+        return None
+    status = {"rejected": 400, "cancelled": 409}.get(end.outcome, 500)
+    return ProblemError(status, f"{end.outcome}: {end.why}" if end.why else f"the turn is {end.outcome}")
+
+
+def _responses_of(tenant: str) -> Scope:
+    """Return the scope in which responses are looked for, by their ids."""
+    return Scope(tenant, "responses", "")
+
+
+def _own_session(message_id: str) -> str:
+    """Return the session of a conversation that begins with this message."""
+    return f"chat-{message_id.removeprefix('oai-')}"
+
+
+def _message(asked: ChatAsked, keys: SessionKeys, message_id: str, *, brings_history: bool) -> InboundMessage:
+    body: dict[str, Any] = {
+        "content": asked.text,
+        "user_id": asked.user,
+        "metadata": asked.metadata,
+        "instruction": asked.instruction or None,
+        "files": [file.path for file in asked.files] or None,
+        "history": asked.history if brings_history else None,
+    }
+    if asked.schema is not None:
+        body |= {"output_schema": asked.schema, "task_id": NEW_TASK}
+    try:
+        return read_message(body, keys.tenant, keys.session, message_id)
+    except UnreadableError as error:
+        raise invalid(str(error)) from None

@@ -1,0 +1,445 @@
+"""OpenAI's chat completions: the official client, and the requests of chat UIs, hold conversations."""
+
+import asyncio
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import openai
+import pytest
+from httpx2 import AsyncClient
+from openai import AsyncOpenAI
+
+from tests.support.javascript.packages import installed
+from tests.support.models.replies import Reply, call, cut, fail, say
+from tests.support.processes.stage import Stage, new_session, stage
+from tests.support.processes.up import ROOT
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.acceptance
+_PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    folder = tmp_path_factory.mktemp("openai")
+    (folder / "policies.json").write_text('{"policies": [{"name": "echo", "tool": "echo", "then": "ask"}]}')
+    (folder / "instructions.json").write_text(
+        '{"instructions": [{"name": "pirate", "system_prompt": "Speak like a pirate.", "tools": []}]}'
+    )
+    settings = {
+        "PENTAD_POLICIES": str(folder / "policies.json"),
+        "PENTAD_INSTRUCTIONS": str(folder / "instructions.json"),
+    }
+    with stage(folder / "up", settings) as running:
+        yield running
+
+
+def client(system: Stage, **headers: str) -> AsyncOpenAI:
+    return AsyncOpenAI(
+        api_key="none", base_url=f"{system.url}/openai/v1", default_headers=headers, timeout=15, max_retries=0
+    )
+
+
+def said(request: dict[str, Any]) -> list[tuple[str, str]]:
+    """What a model was told of the conversation."""
+    return [(m["role"], m["content"]) for m in request["messages"] if m["role"] in ("user", "assistant")]
+
+
+def user(text: str) -> Any:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str) -> Any:
+    return {"role": "assistant", "content": text}
+
+
+def unique(text: str) -> str:
+    """A text that no other test has said: conversations are found by what was said."""
+    return f"{text} {uuid4().hex[:8]}"
+
+
+async def test_the_official_client_streams_thoughts_tools_text_and_usage(system: Stage) -> None:
+    def script(request: dict[str, Any]) -> Reply:
+        last = request["messages"][-1]
+        if last["role"] == "tool":
+            return say(f"it is {last['content']}", chunks=3, thinking="easy")
+        return call(("calculator", {"expression": "6*7"}), text="let me see")
+
+    async with system.model(script), client(system) as ai:
+        stream = await ai.chat.completions.create(
+            model="pentad",
+            messages=[user(unique("what is 6*7?"))],
+            stream=True,
+            stream_options={"include_usage": True},
+        )
+        chunks = [chunk async for chunk in stream]
+    deltas = [chunk.choices[0].delta for chunk in chunks if chunk.choices]
+    assert deltas[0].role == "assistant"
+    assert "".join(delta.content or "" for delta in deltas) == "let me see\n\nit is 42"
+    assert "".join((delta.model_extra or {}).get("reasoning_content", "") for delta in deltas) == "easy"
+    assert not any(delta.tool_calls for delta in deltas)
+    assert [chunk.choices[0].finish_reason for chunk in chunks if chunk.choices][-1] == "stop"
+    assert chunks[-1].usage is not None
+    assert chunks[-1].usage.prompt_tokens > 0
+    ours = [event["type"] for chunk in chunks if (event := (chunk.model_extra or {}).get("pentad")) and "type" in event]
+    assert {"message_routed", "tool_call", "tool_result", "task_end"} <= set(ours)
+    shown = [(chunk.model_extra or {}).get("event") for chunk in chunks]
+    assert {"type": "status", "data": {"description": "calculator", "done": True}} in shown
+
+
+async def test_a_conversation_goes_on_in_its_session_and_an_edited_message_forks_it(system: Stage) -> None:
+    def script(request: dict[str, Any]) -> Reply:
+        return say(f"answer to {said(request)[-1][1]}")
+
+    first = user(unique("first"))
+    async with system.model(script) as model, client(system) as ai:
+
+        async def ask(*messages: Any) -> tuple[str, str]:
+            raw = await ai.chat.completions.with_raw_response.create(model="pentad", messages=list(messages))
+            return raw.parse().choices[0].message.content or "", raw.headers["x-pentad-session"]
+
+        one, session = await ask(first)
+        past = [first, assistant(one)]
+        two, same = await ask(*past, user("second"))
+        assert same == session
+        edited, fork = await ask(*past, user("second, edited"))
+        assert edited == "answer to second, edited"
+        assert fork != session
+        told = said(model.chats[-1])
+        assert ("user", "second") not in told
+        assert told[-2:] == [("assistant", one), ("user", "second, edited")]
+        _, of_fork = await ask(*past, user("second, edited"), assistant(edited), user("third"))
+        _, of_first = await ask(*past, user("second"), assistant(two), user("third"))
+    assert (of_fork, of_first) == (fork, session)
+
+
+async def test_the_same_request_again_is_one_turn(system: Stage) -> None:
+    body = {"model": "pentad", "messages": [user(unique("once"))]}
+    more = asyncio.Event()
+    async with system.model(lambda _: say("done", wait=more)) as model, http(system) as rest:
+        first = asyncio.create_task(rest.post("/openai/v1/chat/completions", json=body))
+        await wait_until("the model is asked", lambda: model.chats)
+        second = asyncio.create_task(rest.post("/openai/v1/chat/completions", json=body))
+        await asyncio.sleep(0)
+        more.set()
+        answers = [(await each).json() for each in (first, second)]
+        answers.append((await rest.post("/openai/v1/chat/completions", json=body)).json())
+        named = {"Idempotency-Key": uuid4().hex}
+        answers += [(await rest.post("/openai/v1/chat/completions", json=body, headers=named)).json() for _ in range(2)]
+        other = body | {"messages": [user("another")]}
+        refused = await rest.post("/openai/v1/chat/completions", json=other, headers=named)
+        asked = len(model.chats)
+    assert [each["choices"][0]["message"]["content"] for each in answers] == ["done"] * 5
+    assert [each["id"] for each in answers[:3]] == [answers[0]["id"]] * 3
+    assert answers[3]["id"] == answers[4]["id"] != answers[0]["id"]
+    assert asked == 2
+    assert (refused.status_code, refused.json()["error"]["type"]) == (409, "conflict_error")
+    assert refused.headers["x-should-retry"] == "false"
+
+
+def http(system: Stage) -> AsyncClient:
+    return AsyncClient(base_url=system.url, trust_env=False, timeout=15)
+
+
+async def test_a_conversation_from_elsewhere_begins_a_session_with_its_past(system: Stage) -> None:
+    messages = [
+        {"role": "system", "content": "Answer in one word."},
+        user(unique("my name is Ada")),
+        assistant("hello Ada"),
+        user("what is my name?"),
+    ]
+    async with system.model(lambda _: say("Ada")) as model, client(system) as ai:
+        raw = await ai.chat.completions.with_raw_response.create(model="pentad", messages=messages)
+        session = raw.headers["x-pentad-session"]
+        told = said(model.chats[-1])
+    assert "Answer in one word." in told[0][1]
+    assert told[1:] == [("user", messages[1]["content"]), ("assistant", "hello Ada"), ("user", "what is my name?")]
+    async with http(system) as rest:
+        kept = (await rest.get(f"/v1/sessions/{session}/messages")).json()["items"]
+    assert [m["content"] for m in kept][-4:] == [messages[1]["content"], "hello Ada", "what is my name?", "Ada"]
+
+
+async def test_a_named_session_goes_on_with_the_last_message_alone(system: Stage) -> None:
+    session = new_session()
+    async with system.model(lambda _: say("yes")) as model, client(system, **{"X-Pentad-Session": session}) as ai:
+        for text in ("one", "two", "two"):
+            await ai.chat.completions.create(model="pentad", messages=[user(text)])
+        told = said(model.chats[-1])
+        other = await ai.chat.completions.with_raw_response.create(
+            model="pentad",
+            messages=[user("three")],
+            metadata={"session_id": f"{session}-other", "kind": "x"},
+            extra_headers={"X-Pentad-Session": ""},
+        )
+    assert told == [
+        ("user", "one"), ("assistant", "yes"), ("user", "two"), ("assistant", "yes"), ("user", "two")
+    ]  # fmt: skip
+    assert other.headers["x-pentad-session"] == f"{session}-other"
+
+
+async def test_open_webui_titles_make_no_task_edits_fork_regenerations_do_not_double(system: Stage) -> None:
+    """Requests as Open WebUI sends them: the whole conversation, the ids of chat and message in headers."""
+    chat = str(uuid4())
+
+    def script(request: dict[str, Any]) -> Reply:
+        if "title" in said(request)[-1][1]:
+            return say("A Title")
+        return say(f"answer {len(model.chats)}", chunks=2)
+
+    async with system.model(script) as model, http(system) as rest:
+
+        async def ask(message: str, *messages: Any, **more: Any) -> tuple[str, str]:
+            headers = {"X-OpenWebUI-Chat-Id": chat, "X-OpenWebUI-Message-Id": message, "X-OpenWebUI-User-Id": "ann"}
+            body = {"model": "pentad", "stream": True, "messages": list(messages)} | more
+            answer = await rest.post("/openai/v1/chat/completions", json=body, headers=headers)
+            chunks = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")]
+            text = "".join(c["choices"][0]["delta"].get("content") or "" for c in chunks if c["choices"])
+            return text, answer.headers.get("x-pentad-session", "")
+
+        one, session = await ask("m1", user("hi"))
+        assert session == chat
+        title, nowhere = await ask("m1", user("Give this chat a title: hi"), model="pentad-utility", stream=True)
+        assert (title, nowhere) == ("A Title", "")
+        marked = await rest.post(
+            "/openai/v1/chat/completions",
+            json={"model": "pentad", "messages": [user("Give a title")]},
+            headers={"X-OpenWebUI-Chat-Id": chat, "X-Pentad-Task": "title_generation"},
+        )
+        assert marked.json()["choices"][0]["message"]["content"] == "A Title"
+        again, regenerated = await ask("m2", user("hi"))
+        assert again != one
+        assert regenerated != session
+        two, second = await ask("m3", user("hi"), assistant(again), user("more"))
+        assert second == regenerated
+        three, third = await ask("m4", user("hi"), assistant(again), user("more, edited"))
+        assert third not in (session, regenerated)
+        assert said(model.chats[-1])[-3:] == [("user", "hi"), ("assistant", again), ("user", "more, edited")]
+        repeated = await ask("m4", user("hi"), assistant(again), user("more, edited"))
+        assert repeated == (three, third)
+        asked = len(model.chats)
+        tasks = [
+            (await rest.get("/v1/tasks", params={"session_id": s})).json()["items"] for s in (session, regenerated)
+        ]
+        kept = (await rest.get(f"/v1/sessions/{regenerated}/messages")).json()["items"]
+    assert asked == 6  # four answers, two titles
+    assert [len(each) for each in tasks] == [1, 1]
+    assert [m["content"] for m in kept] == ["hi", again, "more", two]
+    assert tasks[0][0]["user_id"] == "ann"
+
+
+async def test_a_stream_that_its_client_closes_cancels_the_turn_and_the_same_again_is_a_new_one(system: Stage) -> None:
+    messages, more = [user(unique("count"))], asyncio.Event()
+    reply = say("one two three", chunks=3, wait=more, wait_after=2)
+    async with system.model(lambda _: reply) as model, client(system) as ai, http(system) as rest:
+        raw = await ai.chat.completions.with_raw_response.create(model="pentad", messages=messages, stream=True)
+        session = raw.headers["x-pentad-session"]
+        stream = raw.parse()
+        async for chunk in stream:
+            if chunk.choices[0].delta.content:
+                break
+        await stream.close()
+
+        async def cancelled() -> bool:
+            tasks = (await rest.get("/v1/tasks", params={"session_id": session})).json()["items"]
+            return [task["status"] for task in tasks] == ["cancelled"]
+
+        await wait_until("the task is cancelled", cancelled)
+        more.set()
+        again = await ai.chat.completions.with_raw_response.create(model="pentad", messages=messages)
+    assert again.parse().choices[0].message.content == "one two three"
+    assert again.headers["x-pentad-session"] != session
+    assert len(model.chats) == 2
+
+
+async def test_an_answer_that_was_not_streamed_is_not_cancelled_by_who_leaves(system: Stage) -> None:
+    body, more = {"model": "pentad", "messages": [user(unique("slow"))]}, asyncio.Event()
+    async with system.model(lambda _: say("at last", wait=more)) as model, http(system) as rest:
+        waiting = asyncio.create_task(rest.post("/openai/v1/chat/completions", json=body))
+        await wait_until("the model is asked", lambda: model.chats)
+        waiting.cancel()
+        more.set()
+        again = await rest.post("/openai/v1/chat/completions", json=body)
+    assert again.json()["choices"][0]["message"]["content"] == "at last"
+    assert len(model.chats) == 1
+
+
+async def test_questions_and_approvals_are_answered_by_the_next_message(system: Stage) -> None:
+    def script(request: dict[str, Any]) -> Reply:
+        results = [m["content"] for m in request["messages"] if m["role"] == "tool"]
+        return say(f"it said {results[-1]}") if results else call(("echo", {"text": "secret"}))
+
+    first = user(unique("say it"))
+    async with system.model(script), client(system) as ai:
+        asked = await ai.chat.completions.create(model="pentad", messages=[first])
+        question = asked.choices[0].message.content or ""
+        assert "`echo` waits for you" in question
+        assert "secret" in question
+        assert (asked.model_extra or {})["pentad"]["waiting"] == "approval"
+        done = await ai.chat.completions.create(model="pentad", messages=[first, assistant(question), user("yes")])
+    assert done.choices[0].message.content == "it said secret"
+
+
+async def test_json_of_a_schema_is_told_whole(system: Stage) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    form: Any = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
+
+    def script(request: dict[str, Any]) -> Reply:
+        if not any(m["role"] == "tool" for m in request["messages"]):
+            return call(("calculator", {"expression": "2-1"}), text="let me see")
+        return say('{"n": 1}', chunks=3)
+
+    async with system.model(script), client(system) as ai:
+        stream = await ai.chat.completions.create(
+            model="pentad", messages=[user(unique("count"))], response_format=form, stream=True
+        )
+        texts = [text async for chunk in stream if (text := chunk.choices[0].delta.content)]
+    assert [json.loads(text) for text in texts] == [{"n": 1}]
+
+
+async def test_images_become_files_of_the_session(system: Stage) -> None:
+    url = f"data:image/png;base64,{base64.b64encode(_PNG).decode()}"
+    content: Any = [{"type": "text", "text": unique("look")}, {"type": "image_url", "image_url": {"url": url}}]
+    async with system.model(lambda _: say("a dot")) as model, client(system) as ai, http(system) as rest:
+        raw = await ai.chat.completions.with_raw_response.create(
+            model="pentad", messages=[{"role": "user", "content": content}]
+        )
+        session = raw.headers["x-pentad-session"]
+        [file] = (await rest.get(f"/v1/sessions/{session}/files")).json()["items"]
+        assert (await rest.get(f"/v1/sessions/{session}/files/{file['path']}")).content == _PNG
+        past = [{"role": "user", "content": content}, assistant("a dot")]
+        again = await ai.chat.completions.with_raw_response.create(model="pentad", messages=[*past, user("sure?")])
+    assert again.headers["x-pentad-session"] == session
+    assert file["path"] in json.dumps(model.chats[0])
+
+
+async def test_models_are_the_agent_its_instructions_and_the_plain_model(system: Stage) -> None:
+    async with system.model(lambda _: say("arr")) as model, client(system) as ai:
+        names = [each.id async for each in ai.models.list()]
+        assert {"pentad", "pentad/pirate", "pentad-utility"} <= set(names)
+        assert (await ai.models.retrieve("pentad/pirate")).id == "pentad/pirate"
+        with pytest.raises(openai.NotFoundError) as missing:
+            await ai.chat.completions.create(model="pentad/nobody", messages=[user("hi")])
+        assert (missing.value.code, missing.value.param) == ("model_not_found", "model")
+        await ai.chat.completions.create(model="pentad/pirate", messages=[user(unique("hi"))])
+    assert "pirate" in model.chats[-1]["messages"][0]["content"]
+
+
+async def test_the_plain_model_passes_the_clients_tools_on(system: Stage) -> None:
+    tool: Any = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}, "strict": True}}
+
+    def script(request: dict[str, Any]) -> Reply:
+        return say("sunny") if request["messages"][-1]["role"] == "tool" else call(("weather", {"city": "Oslo"}))
+
+    async with system.model(script), client(system) as ai:
+        asked: list[Any] = [{"role": "system", "content": "be short"}, user("weather?")]
+        one = await ai.chat.completions.create(model="pentad-utility", messages=asked, tools=[tool])
+        [made] = one.choices[0].message.tool_calls or []
+        assert one.choices[0].finish_reason == "tool_calls"
+        asked += [one.choices[0].message.model_dump(exclude_none=True)]
+        asked.append({"role": "tool", "tool_call_id": made.id, "content": "sun"})
+        two = await ai.chat.completions.create(model="pentad-utility", messages=asked, tools=[tool], stream=True)
+        assert "".join([chunk.choices[0].delta.content or "" async for chunk in two]) == "sunny"
+        with pytest.raises(openai.BadRequestError, match="register them as tools of Pentad"):
+            await ai.chat.completions.create(model="pentad", messages=[user("weather?")], tools=[tool])
+
+
+async def test_a_broken_attempt_is_said_to_begin_again(system: Stage) -> None:
+    def script(request: dict[str, Any]) -> Reply:
+        return cut(3, text="wrong beginning") if len(model.chats) == 1 else say("right answer")
+
+    async with system.model(script) as model, client(system) as ai:
+        first = user(unique("try"))
+        stream = await ai.chat.completions.create(model="pentad", messages=[first], stream=True)
+        chunks = [chunk async for chunk in stream]
+        text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+        assert text.startswith("wrong")
+        assert text.endswith("\n\n(restarted)\n\nright answer")
+        assert any((chunk.model_extra or {}).get("pentad") == {"restarted": True} for chunk in chunks)
+        await ai.chat.completions.create(model="pentad", messages=[first, assistant(text), user("go on")])
+    assert said(model.chats[-1])[-3:] == [("user", first["content"]), ("assistant", "right answer"), ("user", "go on")]
+
+
+async def test_a_failed_turn_is_an_error_in_openais_form(system: Stage) -> None:
+    async with system.model(lambda _: fail(400, message="no such model")), client(system) as ai:
+        with pytest.raises(openai.InternalServerError, match="no such model") as whole:
+            await ai.chat.completions.create(model="pentad", messages=[user(unique("fail"))])
+        assert whole.value.response.headers["x-should-retry"] == "false"
+        stream = await ai.chat.completions.create(model="pentad", messages=[user(unique("fail"))], stream=True)
+        with pytest.raises(openai.APIError, match="no such model"):
+            [chunk async for chunk in stream]
+
+
+async def test_librechats_requests_edit_the_first_message_and_go_on(system: Stage) -> None:
+    """Requests as LibreChat sends them: the id of the conversation in a header, the whole of it in the body."""
+    chat = str(uuid4())
+    headers = {"X-Pentad-Chat": chat}
+    async with system.model(lambda r: say(f"answer to {said(r)[-1][1]}")) as model, client(system, **headers) as ai:
+
+        async def ask(*messages: Any) -> tuple[str, str]:
+            raw = await ai.chat.completions.with_raw_response.create(
+                model="pentad", messages=list(messages), user="ann", stream=True
+            )
+            chunks = [chunk async for chunk in raw.parse()]
+            text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+            return text, raw.headers["x-pentad-session"]
+
+        one, session = await ask(user("hello"))
+        _, edited = await ask(user("hello, edited"))
+        assert said(model.chats[-1]) == [("user", "hello, edited")]
+        two, same = await ask(user("hello"), assistant(one), user("more"))
+    assert (session, same, two) == (chat, chat, "answer to more")
+    assert edited != chat
+
+
+async def test_a_message_over_rest_may_bring_a_conversation_along(system: Stage) -> None:
+    session = new_session()
+    history = [user("my name is Ada"), assistant("hello Ada")]
+    body = {"content": "what is my name?", "session_id": session, "history": history}
+    async with system.model(lambda _: say("Ada")) as model, http(system) as rest:
+        await rest.post("/v1/messages?wait=15", json=body)
+        assert said(model.chats[-1])[:2] == [("user", "my name is Ada"), ("assistant", "hello Ada")]
+        again = body | {"content": "sure?", "history": [user("my name is Bob")]}
+        await rest.post("/v1/messages?wait=15", json=again)
+        assert "Bob" not in json.dumps(model.chats[-1])
+        for wrong in ([user("")], [{"role": "system", "content": "x"}], [user("x")] * 201, [user("x" * 262_145)]):
+            refused = await rest.post("/v1/messages", json=body | {"history": wrong})
+            assert (refused.status_code, "history" in refused.json()["detail"]) == (422, True)
+
+
+@pytest.fixture(scope="module")
+def packages() -> Path:
+    folder = installed("openai@6.49.0")
+    if folder is None:
+        pytest.skip("the official JavaScript client of OpenAI cannot be installed here: it needs node and npm")
+    return folder
+
+
+async def test_the_official_javascript_client_holds_a_conversation(system: Stage, packages: Path) -> None:
+    script = packages / "openai_client.mjs"
+    script.write_text((ROOT / "tests" / "support" / "javascript" / "openai_client.mjs").read_text())
+    asked = {"url": system.url, "first": unique("what is 6*7?")}
+
+    def play(request: dict[str, Any]) -> Reply:
+        if any(m["role"] == "tool" for m in request["messages"]):
+            return say("it is 42", chunks=2)
+        return call(("calculator", {"expression": "6*7"}))
+
+    async with system.model(play):
+        process = await asyncio.create_subprocess_exec(
+            "node", str(script), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, cwd=packages
+        )
+        told, _ = await process.communicate(json.dumps(asked).encode())
+    seen = json.loads(told)
+    assert seen["models"][0] == "pentad"
+    assert seen["streamed"] == seen["whole"] == "it is 42"
+    assert seen["sessions"][0] == seen["sessions"][1]
+    assert seen["tools"] == ["calculator"]
+    assert seen["items"] == ["mcp_call", "message"]
+    assert seen["responded"] == "it is 42"
+    assert seen["refused"] == [404, "model_not_found"]

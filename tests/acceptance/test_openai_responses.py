@@ -1,0 +1,164 @@
+"""OpenAI's responses: the official client makes, streams, reads, goes on from, cancels and forgets them."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import openai
+import pytest
+from openai import AsyncOpenAI
+
+from tests.support.models.replies import Reply, call, fail, say
+from tests.support.processes.stage import Stage, new_session, stage
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.acceptance
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with stage(tmp_path_factory.mktemp("responses") / "up") as running:
+        yield running
+
+
+def client(system: Stage) -> AsyncOpenAI:
+    return AsyncOpenAI(api_key="none", base_url=f"{system.url}/openai/v1", timeout=15, max_retries=0)
+
+
+def said(request: dict[str, Any]) -> list[str]:
+    """What a model was told of the conversation."""
+    return [m["content"] for m in request["messages"] if m["role"] in ("user", "assistant")]
+
+
+def unique(text: str) -> str:
+    """A text that no other test has said: conversations are found by what was said."""
+    return f"{text} {uuid4().hex[:8]}"
+
+
+async def test_the_official_client_streams_thoughts_tools_and_texts_as_items(system: Stage) -> None:
+    def script(request: dict[str, Any]) -> Reply:
+        last = request["messages"][-1]
+        if last["role"] == "tool":
+            return say(f"it is {last['content']}", chunks=3, thinking="easy")
+        return call(("calculator", {"expression": "6*7"}), text="let me see")
+
+    events = list[Any]()
+    async with system.model(script), client(system) as ai:
+        async with ai.responses.stream(model="pentad", input=unique("what is 6*7?")) as stream:
+            events += [event async for event in stream]
+            made = await stream.get_final_response()
+        kept = await ai.responses.retrieve(made.id)
+    kinds = [event.type for event in events]
+    assert [event.sequence_number for event in events if hasattr(event, "sequence_number")] == sorted(
+        {event.sequence_number for event in events if hasattr(event, "sequence_number")}
+    )
+    assert kinds[:3] == ["response.created", "response.in_progress", "response.output_item.added"]
+    assert kinds[-1] == "response.completed"
+    items: list[Any] = list(made.output)
+    assert [item.type for item in items] == ["message", "mcp_call", "reasoning", "message"]
+    assert (items[1].name, items[1].output, items[1].status) == ("calculator", "42", "completed")
+    assert made.output_text == "let me seeit is 42"
+    assert made.usage is not None
+    assert made.usage.input_tokens > 0
+    assert (kept.status, kept.output_text, kept.usage) == ("completed", made.output_text, made.usage)
+
+
+async def test_responses_go_on_from_each_other_and_from_an_earlier_one_fork(system: Stage) -> None:
+    async with system.model(lambda request: say(f"answer to {said(request)[-1]}")) as model, client(system) as ai:
+        first = await ai.responses.create(model="pentad", input=unique("one"), instructions="Be short.")
+        second = await ai.responses.create(model="pentad", input="two", previous_response_id=first.id)
+        third = await ai.responses.create(model="pentad", input="three", previous_response_id=second.id)
+        assert third.output_text == "answer to three"
+        assert "two" in said(model.chats[-1])
+        fork = await ai.responses.create(model="pentad", input="other", previous_response_id=first.id)
+        assert {"two", "three"} & set(said(model.chats[-1])) == set()
+        assert said(model.chats[-1])[-2:] == [first.output_text, "other"]
+        with pytest.raises(openai.NotFoundError, match="previous_response_id"):
+            await ai.responses.create(model="pentad", input="x", previous_response_id="resp_nobody")
+    sessions = [each.conversation.id for each in (first, second, third, fork) if each.conversation]
+    assert sessions[0] == sessions[1] == sessions[2] != sessions[3]
+    assert (second.previous_response_id, fork.previous_response_id) == (first.id, first.id)
+
+
+async def test_a_conversation_is_a_session_and_items_sent_back_find_theirs(system: Stage) -> None:
+    session, first = new_session(), unique("first")
+    async with system.model(lambda request: say("yes")), client(system) as ai:
+        for text in ("one", "two"):
+            made = await ai.responses.create(model="pentad", input=text, conversation=session)
+            assert made.conversation is not None
+            assert made.conversation.id == session
+        items: list[Any] = [{"role": "user", "content": first}]
+        one = await ai.responses.create(model="pentad", input=items, store=False)
+        items += [item.model_dump() for item in one.output] + [{"role": "user", "content": "more"}]
+        two = await ai.responses.create(model="pentad", input=items, store=False)
+        assert one.conversation is not None
+        assert one.conversation == two.conversation
+        with pytest.raises(openai.NotFoundError):
+            await ai.responses.retrieve(one.id)
+
+
+async def test_a_background_response_is_read_gone_on_from_cancelled_and_forgotten(system: Stage) -> None:
+    more = asyncio.Event()
+    async with system.model(lambda request: say("done", wait=more)) as model, client(system) as ai:
+        begun = await ai.responses.create(model="pentad", input=unique("slow"), background=True)
+        assert (begun.status, begun.output) == ("queued", [])
+        await wait_until("the model is asked", lambda: model.chats)
+        assert (await ai.responses.retrieve(begun.id)).status == "in_progress"
+        other = await ai.responses.create(model="pentad", input=unique("stop me"), background=True)
+        await wait_until("the model is asked again", lambda: len(model.chats) == 2)
+        await ai.responses.cancel(other.id)
+
+        async def is_over(response: str, status: str) -> bool:
+            return (await ai.responses.retrieve(response)).status == status
+
+        await wait_until("it is cancelled", lambda: is_over(other.id, "cancelled"))
+        more.set()
+        await wait_until("it is done", lambda: is_over(begun.id, "completed"))
+        assert (await ai.responses.retrieve(begun.id)).output_text == "done"
+        went_on = await ai.responses.create(model="pentad", input="and?", previous_response_id=begun.id)
+        assert went_on.conversation == begun.conversation
+        await ai.responses.delete(begun.id)
+        with pytest.raises(openai.NotFoundError):
+            await ai.responses.retrieve(begun.id)
+
+
+async def test_json_is_one_item_and_a_failed_turn_a_failed_response(system: Stage) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    form: Any = {"format": {"type": "json_schema", "name": "n", "schema": schema}}
+
+    def script(request: dict[str, Any]) -> Reply:
+        if "fail" in json.dumps(request["messages"]):
+            return fail(400, message="no such model")
+        return say('{"n": "one"}') if len(model.chats) == 1 else say('{"n": 1}')
+
+    async with system.model(script) as model, client(system) as ai:
+        made = await ai.responses.create(model="pentad", input=unique("count"), text=form)
+        assert json.loads(made.output_text) == {"n": 1}
+        assert (await ai.responses.retrieve(made.id)).output_text == made.output_text
+        failed = await ai.responses.create(model="pentad", input=unique("fail"))
+        with pytest.raises(openai.BadRequestError, match="tools"):
+            await ai.responses.create(model="pentad", input="x", tools=[{"type": "web_search"}])
+    assert failed.status == "failed"
+    assert failed.error is not None
+    assert "no such model" in failed.error.message
+
+
+async def test_a_stream_that_its_client_closes_is_cancelled(system: Stage) -> None:
+    more = asyncio.Event()
+    async with system.model(lambda _: say("one two", chunks=2, wait=more, wait_after=2)), client(system) as ai:
+        stream = await ai.responses.create(model="pentad", input=unique("count"), stream=True)
+        made = ""
+        async for event in stream:
+            if event.type == "response.created":
+                made = event.response.id
+            if event.type == "response.output_text.delta":
+                break
+        await stream.close()
+
+        async def is_cancelled() -> bool:
+            return (await ai.responses.retrieve(made)).status == "cancelled"
+
+        await wait_until("it is cancelled", is_cancelled)
+        more.set()

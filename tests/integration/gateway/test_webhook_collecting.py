@@ -1,0 +1,80 @@
+"""Two gateways that take events for a webhook at once leave nothing out and double nothing."""
+
+import pytest
+
+from pentad.contracts.webhooks import Webhook
+from pentad.services.gateway.webhooks.event_collector import EventCollector
+from pentad.services.gateway.webhooks.followed import RegisteredWebhooks
+from pentad.shared.keys import webhook_lane
+from pentad.shared.registries.registrations import REGISTERED_WEBHOOKS
+from pentad.shared.store.store import Store
+from tests.integration.gateway.speaker import TASK, Speaker
+
+
+class Collecting:
+    """A gateway that takes events and sends none."""
+
+    def __init__(self, store: Store) -> None:
+        self.registered = RegisteredWebhooks(store)
+        self.collector = EventCollector(store, 0, self.registered, 1, 60)
+
+    async def all(self) -> None:
+        """Take all that there is."""
+        while await self.collector.collect():
+            pass
+
+
+@pytest.fixture
+async def both(store: Store) -> list[Collecting]:
+    """Two gateways that know of one webhook, and have looked at all sessions."""
+    now = await store.clock()
+    hook = Webhook(id="w", tenant_id="default", url="https://h/", events=("message",), created_ms=now - 1)
+    await REGISTERED_WEBHOOKS.write(store, await REGISTERED_WEBHOOKS.read(store), "w", hook)
+    made = [Collecting(store), Collecting(store)]
+    await Speaker(store).session()
+    await Speaker(store).say("message", step=0, attempt=1, content="x")
+    for each in made:
+        each.registered._use((await REGISTERED_WEBHOOKS.read(store)).entries)
+        await each.all()
+        await each.all()
+    return made
+
+
+async def steps(store: Store) -> list[int]:
+    items = await store.call("LRANGE", webhook_lane(0, "w", f"default/s1/{TASK}"), 0, -1)
+    return [int(item.partition(b'"step":')[2].partition(b",")[0]) for item in items]
+
+
+async def test_one_that_comes_back_goes_on_where_the_other_has_come_to(
+    store: Store, speaker: Speaker, both: list[Collecting]
+) -> None:
+    first, second = both
+    await speaker.say("message", step=1, attempt=1, content="x")
+    await first.all()
+    for step in (2, 3):
+        await speaker.say("message", step=step, attempt=1, content="x")
+    await second.all()  # it remembers an earlier cursor
+    assert await steps(store) == [0, 1, 2, 3]
+    await speaker.say("message", step=4, attempt=1, content="x")
+    await first.all()
+    await second.all()
+    assert await steps(store) == [0, 1, 2, 3, 4]
+
+
+async def test_what_is_not_wanted_moves_no_cursor_and_is_passed(
+    store: Store, speaker: Speaker, both: list[Collecting]
+) -> None:
+    first, second = both
+    before = await store.call("HGETALL", speaker.keys.webhook_cursors)
+    for offset in range(60):
+        await speaker.delta("x", offset)
+    await first.all()
+    assert await store.call("HGETALL", speaker.keys.webhook_cursors) == before
+    for offset in range(60, 600):
+        await speaker.delta("x", offset, ring=offset == 599)
+    await first.all()
+    assert await store.call("HGETALL", speaker.keys.webhook_cursors) != before
+    await speaker.say("message", step=1, attempt=1, content="x")
+    await second.all()
+    await first.all()
+    assert await steps(store) == [0, 1]
