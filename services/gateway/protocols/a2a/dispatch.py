@@ -78,7 +78,7 @@ class A2aDispatch:
             if request.method == "POST":
                 body = await read_bytes(request)
                 if body.strip():
-                    _check(body)
+                    check_body(body)
         except ProblemError as problem:
             return JSONResponse(build_rest_error_payload(error_of(problem)), problem.status)
         except UnreadableError as error:
@@ -142,11 +142,11 @@ def card_document(runnables: Mapping[str, Runnable], address: str, version: str,
 
 async def _checked_body(request: Request) -> bytes:
     body = await read_bytes(request)
-    _check(body)
+    check_body(body)
     return body
 
 
-def _check(body: bytes) -> None:
+def check_body(body: bytes) -> None:
     """Refuse what is no JSON object of few values. Raises ``UnreadableError``, and ``ProblemError`` (413)."""
     if values_in(body, _MAX_VALUES) > _MAX_VALUES:
         raise ProblemError(413, f"a body may have {_MAX_VALUES:,} JSON values: send large data as a file")
