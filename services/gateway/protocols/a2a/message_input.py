@@ -31,7 +31,7 @@ _FOLDER = "a2a"
 
 
 @immutable
-class SentFile:
+class A2aFile:
     """A file that a message brings."""
 
     path: str
@@ -58,7 +58,7 @@ class A2aMessage:
     """Session that the client names; None: a new one."""
     task: str | None
     content: str
-    files: tuple[SentFile, ...]
+    files: tuple[A2aFile, ...]
     paths: tuple[str, ...]
     """Files of the message, those among them that it brings too."""
     decisions: tuple[CallDecision, ...]
@@ -117,7 +117,7 @@ class _Parts:
         self._id, self._files_at = message.message_id, f"{address}/v1/sessions/"
         self._session = message.context_id
         self.texts: list[str] = []
-        self.files: list[SentFile] = []
+        self.files: list[A2aFile] = []
         self.paths: list[str] = []
         self.decisions: list[CallDecision] = []
 
@@ -127,7 +127,7 @@ class _Parts:
                 self.texts.append(part.text)
             case "raw":
                 path = _path_of(self._id, number, part)
-                self.files.append(SentFile(path, part.raw))
+                self.files.append(A2aFile(path, part.raw))
                 self.paths.append(path)
             case "url":
                 self._read_url(part)
