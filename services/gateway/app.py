@@ -10,7 +10,7 @@ from pentad.contracts.approvals import ApprovalRule
 from pentad.contracts.graphs import Runnable
 from pentad.contracts.ids import DEFAULT_TENANT
 from pentad.services.gateway.api_docs.document_routes import DocumentRoutes
-from pentad.services.gateway.api_docs.openapi import document
+from pentad.services.gateway.api_docs.openapi import VERSION, document
 from pentad.services.gateway.asgi import GatewayApp
 from pentad.services.gateway.console.console_routes import ConsoleRoutes
 from pentad.services.gateway.edge.access import Access
@@ -57,6 +57,8 @@ from pentad.services.gateway.operator.runnables import (
 from pentad.services.gateway.operator.server_routes import SecretRoutes, ToolServerRoutes
 from pentad.services.gateway.operator.tool_servers import ToolServerRegistry
 from pentad.services.gateway.operator.version_routes import VersionRoutes
+from pentad.services.gateway.protocols.a2a.a2a_parts import A2aParts
+from pentad.services.gateway.protocols.a2a.a2a_routes import A2aRoutes
 from pentad.services.gateway.protocols.agui.agui_routes import AguiRoutes
 from pentad.services.gateway.protocols.mcp_server.file_resources import FileResources
 from pentad.services.gateway.protocols.mcp_server.mcp_routes import McpRoutes
@@ -147,7 +149,8 @@ ROUTE_GROUPS: tuple[type, ...] = (
     ),
     *(ToolServerRoutes, HttpToolRoutes, PluginRoutes, SecretRoutes, SignInRoutes),
     *(LiveSystemRoutes, DeadLetterRoutes, ScheduleRoutes, WebhookRoutes),
-    *(AguiRoutes, McpRoutes, OpenAIRoutes, ResponsesRoutes, ConsoleRoutes, ModuleRoutes, DocumentRoutes),
+    *(AguiRoutes, McpRoutes, A2aRoutes, OpenAIRoutes, ResponsesRoutes),
+    *(ConsoleRoutes, ModuleRoutes, DocumentRoutes),
 )
 """All groups of routes but health and metrics, which every service has."""
 
@@ -215,6 +218,7 @@ class GatewayService:
         self._mcp = McpRoutes(
             SessionTools(parts), self._memory_tools, FileResources(self._workspaces, queries), self._book
         )
+        a2a = A2aParts(self._streams, turns, queries, approvals, control, tasks, self._workspaces, shards)
         forks = Forks(store, queries, actors, self._book, self._models, self._erasures.task, settings)
         return (
             MessageRoutes(self._intake, turns, states, webhooks, shards),
@@ -232,6 +236,7 @@ class GatewayService:
             ScheduleRoutes(Schedules(store, settings.pentad_schedules, settings.pentad_schedule_s)),
             AguiRoutes(self._streams, turns, queries, approvals, shards),
             self._mcp,
+            A2aRoutes(a2a, self._book, settings, VERSION),
             ConsoleRoutes(on=settings.pentad_console == "on"),
             ModuleRoutes(),
             *self._openai_routes(queries, turns, forks, control),

@@ -15,6 +15,8 @@ from time import thread_time
 from typing import Any
 
 import pytest
+from a2a.types.a2a_pb2 import SendMessageRequest
+from google.protobuf.json_format import ParseDict
 from pydantic_core import to_json
 
 import pentad
@@ -48,6 +50,8 @@ from pentad.services.gateway.edge.pages import parse_page
 from pentad.services.gateway.edge.tokens import TokenReader
 from pentad.services.gateway.memory.reindexing import read_reindexing
 from pentad.services.gateway.operator.dead_letters import parse_name
+from pentad.services.gateway.protocols.a2a.dispatch import check_body
+from pentad.services.gateway.protocols.a2a.message_input import MAX_PARTS, read_message_of
 from pentad.services.gateway.protocols.agui.run_input import read_interrupt, read_run_input
 from pentad.services.gateway.protocols.mcp_server.inputs import read_state
 from pentad.services.gateway.protocols.openai.chat_request import REQUEST_LIMIT, read_chat, without_data
@@ -153,10 +157,23 @@ def _with_files(text: str) -> bytes:
     return to_json({"role": "user", "content": text, "files": [text[:1024]] * 16})
 
 
+def _a2a_request(body: Mapping[str, Any]) -> None:
+    """All that is read of a message of A2A, as the SDK and we read it."""
+    small = {name: value[:4_096] if isinstance(value, str) else value for name, value in body.items()}
+    parts = [{"text": str(value)[:4_096]} for value in body.values()][: MAX_PARTS - 1]
+    named = {"messageId": "m", "role": "ROLE_USER", "metadata": {"pentad": small}}
+    message = {**named, "parts": [*parts, {"data": small}]}
+    check_body(to_json(message))
+    request = SendMessageRequest()
+    ParseDict({"message": message}, request, ignore_unknown_fields=True)
+    read_message_of(request, "http://127.0.0.1:8080")
+
+
 READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
     "a token in an address": (lambda text: _TOKENS.read(f"pt1.{text}".encode("utf-8", "replace"), 0), HEAD_LIMIT),
     "a body": (lambda text: read_object(text.encode()), BODY_LIMIT),
     "JSON": (read_json, BODY_LIMIT),
+    "a body of A2A": (lambda text: check_body(text.encode("utf-8", "replace")), BODY_LIMIT),
     "an endpoint of HTTP": (_endpoint, BODY_LIMIT),
     "places of a graph's state": (lambda text: (state_paths_in(text), placeholders_in(text)), MAX_GRAPH),
     "an inbound entry": (lambda text: read_entry("1-1", {b"data": text.encode()}, 4), BODY_LIMIT),
@@ -251,6 +268,7 @@ ASKED: tuple[Callable[[Mapping[str, Any]], object], ...] = (
     read_completion,
     read_decision,
     read_run_input,
+    _a2a_request,
     lambda body: read_chat({**body, "model": "pentad"}),
     lambda body: read_chat({"model": "pentad", "messages": _messages(body)}),
     lambda body: read_response({**body, "model": "pentad", "input": _messages(body)}),
