@@ -136,7 +136,7 @@ class PolicyQuestion(Contract):
 
 
 class PolicyAnswer(Contract):
-    """What the policies say about a tool call."""
+    """The decision of the approval policies about a tool call."""
 
     then: Literal["allow", "ask", "deny"] | None = None
     """Fate of the call; absent: no policy fits, and the tool's own wish and PENTAD_APPROVE decide."""

@@ -373,7 +373,7 @@ async def test_on_a_phone_nothing_lies_beside_the_screen(console: Stage) -> None
 
 
 async def test_the_first_view_is_light(console: Stage) -> None:
-    """All that the first view loads is below 150 kB as it is sent."""
+    """All that the first view loads is below 150 kB, compressed as it is sent."""
     sizes: list[int] = []
     async with open_page(console.url, go=False) as page:
         page.on("requestfinished", lambda request: asyncio.ensure_future(_weigh(request, sizes)))
@@ -384,8 +384,7 @@ async def test_the_first_view_is_light(console: Stage) -> None:
 
 
 async def _weigh(request: Any, sizes: list[int]) -> None:
-    told = await request.sizes()
-    sizes.append(told["responseBodySize"] + told["responseHeadersSize"])
+    sizes.append((await request.sizes())["responseBodySize"])
 
 
 async def test_a_stream_goes_on_after_its_gateway_was_killed(cluster: Cluster) -> None:
@@ -538,7 +537,7 @@ async def test_an_operator_sees_the_live_system_and_its_schedules(console: Stage
         await expect(page.get_by_role("region", name="Streams")).to_contain_text("pentad:inbound")
         await expect(page.get_by_role("region", name="Services")).to_contain_text("alive")
         held.set()
-        await expect(live).to_have_count(0)
+        await expect(page.get_by_role("main")).not_to_contain_text("a task that an operator sees")
         await page.get_by_role("link", name="Schedules").click()
         await page.get_by_role("button", name="Add a schedule").click()
         entry = {

@@ -45,6 +45,7 @@ from pentad.services.gateway.domain.frames import (
 )
 from pentad.services.gateway.domain.move import read_move
 from pentad.services.gateway.domain.tool_call import read_call
+from pentad.services.gateway.domain.webhooks import read_callback, read_waiting, read_webhook
 from pentad.services.gateway.edge.http import BODY_LIMIT
 from pentad.services.gateway.edge.pages import parse_page
 from pentad.services.gateway.edge.tokens import TokenReader
@@ -239,6 +240,7 @@ READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
         HEAD,
     ),
     "the path of a file": (read_path, BODY_LIMIT),
+    "an event that waits": (lambda text: _each((read_waiting,), f"1-0 2 {text}".encode(errors="replace")), BODY_LIMIT),
     "tags of a file": (lambda text: (tags_in(text), place_in(text.encode(errors="replace"))), HEAD),
     "the files of a message": (lambda text: files_in(_with_files(text)), ANSWER),
     "data URLs of a result": (lambda text: replaced_urls(text, lambda data, kind: f"{len(data)} {kind}"), ANSWER),
@@ -261,6 +263,8 @@ ASKED: tuple[Callable[[Mapping[str, Any]], object], ...] = (
     ),
     read_token_request,
     read_policy_question,
+    read_webhook,
+    read_callback,
     lambda body: read_fork(body, "m1"),
     lambda body: read_message(body, "t", "s", "m"),
     lambda body: read_run(body, "poet"),
