@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+from contextlib import AsyncExitStack
 from typing import Any
 
 import httpx2
@@ -10,11 +11,11 @@ import pytest
 
 from pentad.contracts.streams import INBOUND
 from pentad.services.gateway.app import GatewayService
-from pentad.services.gateway.protocols.a2a import a2a_routes, turn_updates
+from pentad.services.gateway.protocols.a2a import a2a_routes, dispatch, turn_updates
 from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import NO_TLS, running
 from tests.integration.gateway.speaker import AT, TASK, Speaker
-from tests.support.waiting import PATIENCE_S, wait_until
+from tests.support.waiting import PATIENCE_S, in_time, wait_until
 
 KEYS = "ka:acme,kb:bolt"
 VERSION = {"A2A-Version": "1.0"}
@@ -262,3 +263,22 @@ async def test_a_turn_whose_events_are_gone_is_told_by_its_task(
     body = asking("SendMessage", message=SAID | {"contextId": "s1"})
     done = (await http.post("/a2a", json=body, headers=VERSION)).json()["result"]["task"]
     assert (done["id"], done["status"]["state"]) == (TASK, "TASK_STATE_COMPLETED")
+
+
+async def test_a_quiet_stream_shows_that_it_lives_and_ends_with_the_gateway(
+    redis_url: str, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatch, "HEARTBEAT_S", 0.05)
+    await begun(store, tenant="default")
+    async with AsyncExitStack() as stack:
+        service = await stack.enter_async_context(running(redis_url))
+        http = await stack.enter_async_context(rest(service, None))
+        subscribing = http.stream("GET", f"/a2a/rest/tasks/{TASK}:subscribe")
+        response = await stack.enter_async_context(subscribing)
+        lines = response.aiter_lines()
+        async with in_time():
+            shown = json.loads((await anext(lines)).removeprefix("data: "))
+            assert shown["task"]["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+            assert [await anext(lines) for _ in range(3)] == ["", ": alive", ""]
+            await service.stop()
+            assert {line async for line in lines} <= {"", ": alive"}

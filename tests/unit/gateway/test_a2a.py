@@ -141,6 +141,15 @@ def test_what_was_moved_away_or_quoted_is_not_shown() -> None:
     assert TranscriptTail(10, entries).until("m1").entries == entries[:2]
 
 
+def test_an_answer_that_was_asked_for_again_is_not_shown() -> None:
+    entries: list[dict[str, Any]] = [
+        {"role": "assistant", "content": "no JSON", "step": 1},
+        {"role": "user", "content": "again", "origin": "repair"},
+        {"role": "assistant", "content": "{}", "step": 2},
+    ]
+    assert [entry["content"] for _, entry in TranscriptTail(5, entries).said()] == ["{}"]
+
+
 def test_a_question_that_cannot_be_read_is_left_out() -> None:
     broken = {"function": {"name": "ask_user", "arguments": "{"}}
     assert text_of_step({"role": "assistant", "content": "Well.", "tool_calls": [broken]}) == "Well."

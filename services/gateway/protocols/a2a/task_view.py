@@ -74,6 +74,9 @@ class TranscriptTail:
             if is_note(entry) and entry.get("role") != COMPACTION
             for position in entry.get("positions") or ()
         }
+        # An answer that was asked for again did not fit: no client is told it.
+        following = (entry.get("origin") for entry in self.entries[1:])
+        gone |= {at for at, origin in enumerate(following, self.start) if origin == "repair"}
         placed = enumerate(self.entries, self.start)
         return [
             (at, entry) for at, entry in placed if at not in gone and not is_note(entry) and not entry.get("origin")
