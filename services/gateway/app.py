@@ -215,10 +215,6 @@ class GatewayService:
         states = TurnStates(turns, queries, approvals)
         memory_routes = self._memory_routes(queries, records)
         parts = SessionParts(self._streams, turns, states, queries, approvals, control, self._book, shards)
-        self._mcp = McpRoutes(
-            SessionTools(parts), self._memory_tools, FileResources(self._workspaces, queries), self._book
-        )
-        a2a = A2aParts(self._streams, turns, queries, approvals, control, tasks, self._workspaces, shards)
         forks = Forks(store, queries, actors, self._book, self._models, self._erasures.task, settings)
         return (
             MessageRoutes(self._intake, turns, states, webhooks, shards),
@@ -234,12 +230,22 @@ class GatewayService:
             *memory_routes,
             *self._operator_routes(queries, turns),
             ScheduleRoutes(Schedules(store, settings.pentad_schedules, settings.pentad_schedule_s)),
-            AguiRoutes(self._streams, turns, queries, approvals, shards),
-            self._mcp,
-            A2aRoutes(a2a, self._book, settings, VERSION),
+            *self._protocol_routes(parts, tasks),
+            *self._openai_routes(queries, turns, forks, control),
             ConsoleRoutes(on=settings.pentad_console == "on"),
             ModuleRoutes(),
-            *self._openai_routes(queries, turns, forks, control),
+        )
+
+    def _protocol_routes(self, parts: SessionParts, tasks: TaskList) -> tuple[object, ...]:
+        """Make the routes of AG-UI, MCP and A2A."""
+        streams, turns, queries, approvals = self._streams, parts.turns, parts.queries, parts.approvals
+        files = FileResources(self._workspaces, queries)
+        self._mcp = McpRoutes(SessionTools(parts), self._memory_tools, files, self._book)
+        a2a = A2aParts(streams, turns, queries, approvals, parts.control, tasks, self._workspaces, parts.shards)
+        return (
+            AguiRoutes(streams, turns, queries, approvals, parts.shards),
+            self._mcp,
+            A2aRoutes(a2a, self._book, self._settings, VERSION),
         )
 
     def _due_schedules(self, inbox: Inbox, queries: Queries, control: Control) -> DueSchedules:
