@@ -61,7 +61,7 @@ from pentad.services.gateway.protocols.a2a.a2a_parts import A2aParts
 from pentad.services.gateway.protocols.a2a.a2a_routes import A2aRoutes
 from pentad.services.gateway.protocols.agui.agui_routes import AguiRoutes
 from pentad.services.gateway.protocols.mcp_server.file_resources import FileResources
-from pentad.services.gateway.protocols.mcp_server.mcp_routes import McpRoutes
+from pentad.services.gateway.protocols.mcp_server.mcp_routes import LateMcpServer, McpRoutes
 from pentad.services.gateway.protocols.mcp_server.memory_tools import MemoryTools
 from pentad.services.gateway.protocols.mcp_server.session_tools import SessionParts, SessionTools
 from pentad.services.gateway.protocols.openai.chat_places import ChatPlaces
@@ -240,11 +240,11 @@ class GatewayService:
         """Make the routes of AG-UI, MCP and A2A."""
         streams, turns, queries, approvals = self._streams, parts.turns, parts.queries, parts.approvals
         files = FileResources(self._workspaces, queries)
-        self._mcp = McpRoutes(SessionTools(parts), self._memory_tools, files, self._book)
+        self._mcp = LateMcpServer(SessionTools(parts), self._memory_tools, files, self._book)
         a2a = A2aParts(streams, turns, queries, approvals, parts.control, tasks, self._workspaces, parts.shards)
         return (
             AguiRoutes(streams, turns, queries, approvals, parts.shards),
-            self._mcp,
+            McpRoutes(self._mcp),
             A2aRoutes(a2a, self._book, self._settings, VERSION),
         )
 

@@ -22,8 +22,8 @@ _NOT_INSTALLED = "the MCP server needs the package mcp: install pentad[mcp] wher
 _ANSWER = gives("the answer of JSON-RPC, as JSON or as server-sent events with progress before it", ANY_OBJECT)
 
 
-class McpRoutes:
-    """The route of the MCP server, which starts with its first request."""
+class LateMcpServer:
+    """The MCP server, which starts with its first request."""
 
     def __init__(
         self, sessions: SessionTools, memory: MemoryTools, files: FileResources, book: InstructionBook
@@ -31,6 +31,34 @@ class McpRoutes:
         self._sessions, self._memory, self._files, self._book = sessions, memory, files, book
         self._served: McpServed | None = None
         self._starting = asyncio.Lock()
+
+    async def started(self) -> "McpServed":
+        """Return the server, started. Raises ``ProblemError`` (501) where the SDK is not installed."""
+        async with self._starting:
+            if self._served is None:
+                self._served = await self._start()
+        return self._served
+
+    async def _start(self) -> "McpServed":
+        try:
+            made = await asyncio.to_thread(_server_class)
+        except ModuleNotFoundError as error:
+            raise ProblemError(501, _NOT_INSTALLED) from error
+        served = made(self._sessions, self._memory, self._files, self._book)
+        await served.start()
+        return served
+
+    async def aclose(self) -> None:
+        """Stop the server, if a client has started it."""
+        if self._served is not None:
+            await self._served.aclose()
+
+
+class McpRoutes:
+    """The route of the MCP server."""
+
+    def __init__(self, server: LateMcpServer) -> None:
+        self._server = server
 
     @operation(
         "POST",
@@ -51,25 +79,7 @@ class McpRoutes:
             raise ProblemError(415, "a message of JSON-RPC is sent with `Content-Type: application/json`")
         body = await read_bytes(request)
         object_of_body(body)
-        async with self._starting:
-            if self._served is None:
-                self._served = await self._started()
-        return McpExchange(self._served, body)
-
-    async def _started(self) -> "McpServed":
-        """Return the server, started. Raises ``ProblemError`` (501) where the SDK is not installed."""
-        try:
-            made = await asyncio.to_thread(_server_class)
-        except ModuleNotFoundError as error:
-            raise ProblemError(501, _NOT_INSTALLED) from error
-        served = made(self._sessions, self._memory, self._files, self._book)
-        await served.start()
-        return served
-
-    async def aclose(self) -> None:
-        """Stop the server, if a client has started it."""
-        if self._served is not None:
-            await self._served.aclose()
+        return McpExchange(await self._server.started(), body)
 
 
 class McpExchange:
