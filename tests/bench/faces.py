@@ -1,4 +1,4 @@
-"""What a protocol of others adds: the first delta over OpenAI's and AG-UI's streams beside the WebSocket's."""
+"""What a protocol of others adds: the first delta over OpenAI's, AG-UI's and A2A's streams beside the WebSocket's."""
 
 import asyncio
 import json
@@ -31,7 +31,13 @@ def _agui() -> Asked:
     return "/agui", named | empty | {"messages": [_USER | {"id": "1"}]}, {}
 
 
-_FACES: Mapping[str, Callable[[], Asked]] = {"OpenAI chat completions": _openai, "AG-UI": _agui}
+def _a2a() -> Asked:
+    message = {"messageId": uuid4().hex, "role": "ROLE_USER", "parts": [{"text": "talk"}]}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": {"message": message}}
+    return "/a2a", call, {"A2A-Version": "1.0"}
+
+
+_FACES: Mapping[str, Callable[[], Asked]] = {"OpenAI chat completions": _openai, "AG-UI": _agui, "A2A": _a2a}
 
 
 async def _streamed(url: str, asked: Asked) -> float:
