@@ -26,6 +26,7 @@ _HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "referrer-policy": "no-referrer",
 }
+"""Headers of the page, which hold for all that it loads: its files go without them, and the first view is lighter."""
 
 
 class ConsoleRoutes:
@@ -54,7 +55,7 @@ class ConsoleRoutes:
             raise missing("the console is off: PENTAD_CONSOLE")
         if (file := page_files().get(name)) is None:
             raise missing("the console has no such file")
-        return file.answer(request, _HEADERS)
+        return file.answer(request, _HEADERS if name == _INDEX else {})
 
 
 @cache

@@ -32,8 +32,9 @@ async def get(path: str, headers: Mapping[str, str] | None = None, *, on: bool =
         return await client.get(path, headers=dict(headers or {}))
 
 
-async def test_a_page_may_load_nothing_from_elsewhere_and_stands_in_no_frame() -> None:
-    answer = await get("/console")
+@pytest.mark.parametrize("path", ["/console", "/console/index.html"])
+async def test_a_page_may_load_nothing_from_elsewhere_and_stands_in_no_frame(path: str) -> None:
+    answer = await get(path)
     policy = dict(part.strip().split(" ", 1) for part in answer.headers["content-security-policy"].split(";"))
     assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == "'none'"
     assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"

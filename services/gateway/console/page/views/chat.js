@@ -33,7 +33,11 @@ export function ChatView({ place: { parts, query } }) {
 /** The sessions, read again when `news` changes and when the page is come back to: an idle page asks for nothing. */
 function SessionList({ chosen, news }) {
   const sessions = usePages((cursor, signal) => ask("/v1/sessions", { query: { cursor, limit: 30 }, signal }), [])
-  useEffect(() => sessions.reload(), [news])
+  const known = useRef(news)
+  useEffect(() => {
+    if (known.current !== news) sessions.reload()
+    known.current = news
+  }, [news])
   useEffect(() => {
     addEventListener("focus", sessions.reload)
     return () => removeEventListener("focus", sessions.reload)

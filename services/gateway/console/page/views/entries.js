@@ -121,7 +121,7 @@ const Step = memo(({ taskId, goal, node, step, calls, colour, session }) => {
 })
 
 const Call = memo(({ call, session }) => {
-  const kind = { running: "active", waiting: "waiting", done: "completed", failed: "failed" }[call.status] ?? call.status
+  const kind = { running: "active", done: "completed" }[call.status] ?? call.status
   return html`<details class="call">
     <summary><code>${call.tool}</code> <span class="quiet">
       ${clip(argsOf(call.args), 80)}</span> <${Status} of=${kind} />${" "}
