@@ -6,7 +6,7 @@ from pentad.contracts.ids import is_identifier
 from pentad.services.gateway.edge.http import admin_only, answer, read_body
 from pentad.services.gateway.edge.operations import operation
 from pentad.services.gateway.edge.problems import missing
-from pentad.services.gateway.edge.schemas import ADMIN, gives, json_body, object_of, page, path, ref
+from pentad.services.gateway.edge.schemas import ADMIN, ANY_OBJECT, TEXT, gives, json_body, object_of, page, path, ref
 from pentad.services.gateway.operator.policies import PolicyRegistry
 
 if TYPE_CHECKING:
@@ -15,6 +15,18 @@ if TYPE_CHECKING:
 
 _POLICY = {"allOf": [ref("ApprovalRule"), object_of(source={"enum": ["file", "registered"]})]}
 """Schema of a policy with its source."""
+_SUPPOSED = {
+    "type": "object",
+    "properties": {
+        "tool": TEXT,
+        "args": ANY_OBJECT,
+        "effect": {"enum": ["pure", "idempotent", "unsafe"]},
+        "instruction": TEXT,
+        "tenant_id": TEXT,
+    },
+    "required": ["tool"],
+}
+"""Schema of a tool call that an operator supposes."""
 
 
 class PolicyRoutes:
@@ -49,6 +61,20 @@ class PolicyRoutes:
         admin_only(request)
         shown, new = await self._policies.register(await read_body(request))
         return answer(shown, 201 if new else 200)
+
+    @operation(
+        "POST",
+        "/v1/approval-policies/try",
+        "Which policy would decide about a tool call; nothing is called. `effect` is `unsafe` and `tenant_id` is "
+        f"`default` where they are left out; {ADMIN}",
+        body=json_body(_SUPPOSED),
+        problems=(400, 413, 415, 422),
+        _200=gives("", object_of(policy={"anyOf": [_POLICY, {"type": "null"}]})),
+    )
+    async def try_policies(self, request: "Request") -> "Response":
+        """Return the policy that would decide about a supposed call, if one fits it."""
+        admin_only(request)
+        return answer({"policy": await self._policies.decision(await read_body(request))})
 
     @operation(
         "DELETE",

@@ -92,6 +92,7 @@ function Registry({ kind, registry, chosen }) {
         )}</tbody>
       </table>
     </div>
+    ${kind === "policies" && html`<${TryPolicies} />`}
     ${
       adding &&
       html`<${Add} registry=${registry} value=${adding} entries=${items} onClose=${() => setAdding(null)}
@@ -211,6 +212,31 @@ function Try({ kind, name, entry }) {
       <${Value} of=${run.done.content ?? run.done.data ?? run.done} label="result" /></div>`
     }
   </form>`
+}
+
+const A_CALL = { tool: "send_mail", args: { to: "ada@example.com" } }
+
+/** Ask which policy would decide about a call. */
+function TryPolicies() {
+  const [call, setCall] = useState(A_CALL)
+  const trial = useAction(() => askAsOperator("/v1/approval-policies/try", { method: "POST", body: call }))
+  const policy = trial.done?.policy
+  return html`<section class="panel" aria-label="Try the policies">
+    <h2>Try the policies</h2>
+    <p class="quiet">Which one would decide about a call: nothing is called. The call may have an effect, an instruction
+      and a tenant_id, too.</p>
+    <${JsonField} label="Call" value=${A_CALL} onChange=${setCall} rows=${5} />
+    <button type="button" disabled=${trial.busy || call === undefined} onClick=${() => trial.run()}>Try</button>
+    <${Problem} error=${trial.error} />
+    <p role="status">
+      ${
+        policy &&
+        html`<b>${policy.then}</b>, by
+        ${" "}<a href=${addressOf(["registries", "policies", policy.name])}>${policy.name}</a>`
+      }
+      ${trial.done && !policy && "No policy fits it: the tool and PENTAD_APPROVE decide."}
+    </p>
+  </section>`
 }
 
 /** Add or change an entry; what differs from the one in use is shown before it is sent. */
