@@ -256,6 +256,25 @@ async def _is_archived(api: Api, task: str) -> bool:
     return (await api.get(f"/v1/tasks/{task}"))["archived_at"] is not None
 
 
+async def test_nodes_named_as_methods_of_objects_are_drawn_as_others_are(console: Stage) -> None:
+    names = ("constructor", "toString", "start")
+    graph = {
+        "name": "odd_names",
+        "nodes": [{"key": name, "kind": "llm", "system_prompt": "Write."} for name in names],
+        "edges": [{"from": names[0], "to": names[1]}, {"from": names[1], "to": names[2]}],
+        "entry": names[0],
+        "ends": [names[2]],
+    }
+    async with open_page(at(console, "registries", "graphs"), keys=_OPERATOR) as page:
+        await page.get_by_role("button", name="Add").click()
+        await page.get_by_label("Entry").fill(json.dumps(graph))
+        await page.get_by_role("button", name="Register").click()
+        await page.get_by_role("link", name="odd_names").click()
+        shown = page.get_by_role("region", name="Graph odd_names")
+        await expect(shown.locator(".node")).to_have_count(5)
+        await expect(shown.locator(".edge")).to_have_count(4)
+
+
 async def test_a_dialog_stays_as_it_is_while_its_task_goes_on(console: Stage) -> None:
     held = asyncio.Event()
 
@@ -487,6 +506,15 @@ async def test_an_instruction_is_registered_changed_compared_and_tried_out(conso
         await shown.get_by_label("Try it with this input").fill("go")
         # Services know a change within two seconds.
         await wait_until("the new version to answer", lambda: _tried(shown, "as told: Write long poems."))
+
+
+async def test_policies_are_tried_out_with_a_call(console: Stage) -> None:
+    async with open_page(at(console, "registries", "policies"), keys=_OPERATOR) as page:
+        trial = page.get_by_role("region", name="Try the policies")
+        for tool, told in (("echo", "ask, by echo"), ("calculator", "No policy fits it")):
+            await trial.get_by_label("Call").fill(json.dumps({"tool": tool}))
+            await trial.get_by_role("button", name="Try").click()
+            await expect(trial.get_by_role("status")).to_contain_text(told)
 
 
 async def _tried(shown: Locator, wanted: str) -> bool:
