@@ -76,7 +76,7 @@ look: $(STAMP)
 
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 lock:
-	$(LOCK) --extra server --extra anthropic --extra code --extra local --extra mcp --extra stores --extra dev --output-file requirements.lock pyproject.toml
+	$(LOCK) --extra server --extra a2a --extra anthropic --extra code --extra local --extra mcp --extra stores --extra dev --output-file requirements.lock pyproject.toml
 	$(LOCK) --no-annotate --extra server --extra anthropic --extra code --extra mcp --extra stores --constraint requirements.lock --output-file requirements-runtime.lock pyproject.toml
 	echo hatchling | $(LOCK) --no-annotate --constraint requirements.lock --output-file requirements-build.lock -
 

@@ -5,10 +5,10 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, JsonValue, StringConstraints, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, StringConstraints, field_validator, model_validator
 
 from pentad.contracts.envelope import Contract
-from pentad.contracts.ids import ExternalId, Identifier
+from pentad.contracts.ids import DEFAULT_TENANT, ExternalId, Identifier
 from pentad.contracts.suspensions import Needs
 from pentad.contracts.tools import Effect
 
@@ -112,6 +112,40 @@ class ArgumentTest(Contract):
         if (self.matches, self.equals, self.one_of, self.above, self.below) == (None,) * 5:
             raise ValueError("it tests nothing: give matches, equals, one_of, above or below, none of them null")
         return self
+
+
+class PolicyQuestion(Contract):
+    """A tool call of which an operator wants to know what the policies say."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tool: Identifier
+    args: dict[str, Any] = Field(default_factory=dict)
+    effect: Effect | None = None
+    """Effect of the tool; absent: that of the tool of this name that workers have, else `unsafe`."""
+    tenant_id: Identifier = DEFAULT_TENANT
+    instruction: Identifier | None = None
+    """Instruction or graph that the task runs; absent: that of the executor."""
+
+    @field_validator("args")
+    @classmethod
+    def _is_short(cls, args: dict[str, Any]) -> dict[str, Any]:
+        if len(json.dumps(args, separators=(",", ":")).encode()) > MAX_EDITED:
+            raise ValueError(f"arguments have at most {MAX_EDITED:,} bytes as JSON")
+        return args
+
+
+class PolicyAnswer(Contract):
+    """The decision of the approval policies about a tool call."""
+
+    then: Literal["allow", "ask", "deny"] | None = None
+    """Fate of the call; absent: no policy fits, and the tool's own wish and PENTAD_APPROVE decide."""
+    policy: str | None = None
+    """Name of the policy that decides."""
+    reason: str = ""
+    approvers: list[str] | None = None
+    effect: Effect
+    """Effect with which the policies were asked."""
 
 
 class ApprovalRule(Contract):

@@ -11,7 +11,8 @@ from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
 from pentad.cli.render import Style, ago, awaited, call_line, fitted, harmless, one_line, style_for, table, width
 from pentad.cli.task_path import path_of_task, tree_lines, tree_of
-from pentad.client.inspection import PAGE_LIMIT, Management, Transcript
+from pentad.client.inspection import PAGE_LIMIT, Transcript
+from pentad.client.management import Management
 from pentad.contracts.comparisons import StepSide, TaskComparison
 from pentad.contracts.events import TaskUsage
 from pentad.contracts.records import StepPrompt, Task, UnreadableTask

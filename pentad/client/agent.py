@@ -15,7 +15,8 @@ from pentad.client.feed import PATIENCE_S, Feed, Notice, position
 from pentad.client.files import SessionFiles
 from pentad.client.gateway import Address, Rest
 from pentad.client.graph_execution import GraphExecution, GraphResult, content_of, register_anew
-from pentad.client.inspection import PAGE_LIMIT, Inspection, Management, given_spec
+from pentad.client.inspection import PAGE_LIMIT, Inspection, given_spec
+from pentad.client.management import Management
 from pentad.client.memory import MemoryManager
 from pentad.client.task_changes import INTERVAL_S, Observed, Watching, alone, of_session, of_tenant, with_memory
 from pentad.client.text import said_in

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from pentad.client.callbacks import RunCallbacks, RunTelling, called
 from pentad.client.feed import Feed, Received
-from pentad.client.inspection import Inspection, Management
+from pentad.client.inspection import Inspection
+from pentad.client.management import Management
 from pentad.client.text import answer_in
 from pentad.client.turns import identifier
 from pentad.contracts.events import MessageEvent, SessionEvent, Snapshot, TaskEnd, TaskStatusEvent

@@ -7,7 +7,8 @@ from time import monotonic
 from typing import Any
 
 from pentad.client.gateway import Rest
-from pentad.client.inspection import Inspection, Management
+from pentad.client.inspection import Inspection
+from pentad.client.management import Management
 from pentad.contracts.memories import FoundMemory, KeptEpisode, KnownNode, MemoryKind
 from pentad.contracts.records import Task
 from pentad.errors import Busy, Conflict, NotFound, Refused

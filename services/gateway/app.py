@@ -10,7 +10,7 @@ from pentad.contracts.approvals import ApprovalRule
 from pentad.contracts.graphs import Runnable
 from pentad.contracts.ids import DEFAULT_TENANT
 from pentad.services.gateway.api_docs.document_routes import DocumentRoutes
-from pentad.services.gateway.api_docs.openapi import document
+from pentad.services.gateway.api_docs.openapi import VERSION, document
 from pentad.services.gateway.asgi import GatewayApp
 from pentad.services.gateway.console.console_routes import ConsoleRoutes
 from pentad.services.gateway.edge.access import Access
@@ -57,7 +57,13 @@ from pentad.services.gateway.operator.runnables import (
 from pentad.services.gateway.operator.server_routes import SecretRoutes, ToolServerRoutes
 from pentad.services.gateway.operator.tool_servers import ToolServerRegistry
 from pentad.services.gateway.operator.version_routes import VersionRoutes
+from pentad.services.gateway.protocols.a2a.a2a_parts import A2aParts
+from pentad.services.gateway.protocols.a2a.a2a_routes import A2aRoutes
 from pentad.services.gateway.protocols.agui.agui_routes import AguiRoutes
+from pentad.services.gateway.protocols.mcp_server.file_resources import FileResources
+from pentad.services.gateway.protocols.mcp_server.mcp_routes import LateMcpServer, McpRoutes
+from pentad.services.gateway.protocols.mcp_server.memory_tools import MemoryTools
+from pentad.services.gateway.protocols.mcp_server.session_tools import SessionParts, SessionTools
 from pentad.services.gateway.protocols.openai.chat_places import ChatPlaces
 from pentad.services.gateway.protocols.openai.chat_turns import ChatStores, ChatTurns
 from pentad.services.gateway.protocols.openai.kept_responses import KeptResponses
@@ -86,6 +92,7 @@ from pentad.services.gateway.tasks.task_routes import TaskRoutes
 from pentad.services.gateway.tasks.token_routes import TokenRoutes
 from pentad.services.gateway.tasks.tool_routes import ToolRoutes
 from pentad.services.gateway.tasks.turn_follower import TurnFollower
+from pentad.services.gateway.tasks.turn_states import TurnStates
 from pentad.services.gateway.tasks.turn_stream import TurnStreams
 from pentad.services.gateway.tasks.websocket import Commands, WebSockets
 from pentad.services.gateway.webhooks.dispatch import WebhookDispatch
@@ -142,7 +149,8 @@ ROUTE_GROUPS: tuple[type, ...] = (
     ),
     *(ToolServerRoutes, HttpToolRoutes, PluginRoutes, SecretRoutes, SignInRoutes),
     *(LiveSystemRoutes, DeadLetterRoutes, ScheduleRoutes, WebhookRoutes),
-    *(AguiRoutes, OpenAIRoutes, ResponsesRoutes, ConsoleRoutes, ModuleRoutes, DocumentRoutes),
+    *(AguiRoutes, McpRoutes, A2aRoutes, OpenAIRoutes, ResponsesRoutes),
+    *(ConsoleRoutes, ModuleRoutes, DocumentRoutes),
 )
 """All groups of routes but health and metrics, which every service has."""
 
@@ -204,10 +212,12 @@ class GatewayService:
         webhooks = WebhookRegistry(store, secrets, settings.pentad_web_allow, shards)
         turns = TurnFollower(self._streams, self._intake, queries)
         tasks = TaskList(store, queries, TasksByTime(store, records, shards, settings.session_ttl_s))
+        states = TurnStates(turns, queries, approvals)
         memory_routes = self._memory_routes(queries, records)
+        parts = SessionParts(self._streams, turns, states, queries, approvals, control, self._book, shards)
         forks = Forks(store, queries, actors, self._book, self._models, self._erasures.task, settings)
         return (
-            MessageRoutes(self._intake, turns, queries, approvals, webhooks, shards),
+            MessageRoutes(self._intake, turns, states, webhooks, shards),
             WebhookRoutes(webhooks),
             SessionRoutes(queries, self._streams, shards),
             FileRoutes(self._workspaces, shards),
@@ -220,10 +230,22 @@ class GatewayService:
             *memory_routes,
             *self._operator_routes(queries, turns),
             ScheduleRoutes(Schedules(store, settings.pentad_schedules, settings.pentad_schedule_s)),
-            AguiRoutes(self._streams, turns, queries, approvals, shards),
+            *self._protocol_routes(parts, tasks),
+            *self._openai_routes(queries, turns, forks, control),
             ConsoleRoutes(on=settings.pentad_console == "on"),
             ModuleRoutes(),
-            *self._openai_routes(queries, turns, forks, control),
+        )
+
+    def _protocol_routes(self, parts: SessionParts, tasks: TaskList) -> tuple[object, ...]:
+        """Make the routes of AG-UI, MCP and A2A."""
+        streams, turns, queries, approvals = self._streams, parts.turns, parts.queries, parts.approvals
+        files = FileResources(self._workspaces, queries)
+        self._mcp = LateMcpServer(SessionTools(parts), self._memory_tools, files, self._book)
+        a2a = A2aParts(streams, turns, queries, approvals, parts.control, tasks, self._workspaces, parts.shards)
+        return (
+            AguiRoutes(streams, turns, queries, approvals, parts.shards),
+            McpRoutes(self._mcp),
+            A2aRoutes(a2a, self._book, self._settings, VERSION),
         )
 
     def _due_schedules(self, inbox: Inbox, queries: Queries, control: Control) -> DueSchedules:
@@ -253,6 +275,7 @@ class GatewayService:
         turns = MemoryTurns(settings.pentad_memory_calls)
         episodes = Episodes(store, records, shards)
         self._erasures = Erasures(store, queries, self._memories, shards, self._workspaces)
+        self._memory_tools = MemoryTools(self._memories, edits, turns)
         return (
             MemoryRoutes(self._memories, LiveMemory(store, queries), self._knowledge, episodes, turns, shards),
             ForgettingRoutes(Forgetting(store, vectors, graph, shards), undo, turns),
@@ -275,7 +298,7 @@ class GatewayService:
             InstructionRoutes(instruction_registry(parts)),
             GraphRoutes(graph_registry(parts)),
             HookRoutes(store),
-            PolicyRoutes(self._policies),
+            PolicyRoutes(self._policies, queries.tool_specs),
             VersionRoutes(store),
             ToolServerRoutes(ToolServerRegistry(store, commands=settings.pentad_mcp_commands == "on")),
             HttpToolRoutes(HttpToolRegistry(store, settings.pentad_web_allow)),
@@ -361,6 +384,7 @@ class GatewayService:
         """Close WebSockets with 1012, end streams and waits, and let answers finish."""
         self._streams.closing.set()
         await self._server.stop()
+        await self._mcp.aclose()
         await self._relay.stop()
         await self._watch.close()
         await self._inbox.close()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
 WEBSOCKET_PATH = "/v1/ws"
-_GUARDED = ("v1", "agui", "openai")
+_GUARDED = ("v1", "agui", "mcp", "a2a", "openai")
 """First names of the paths that belong to somebody: none is served before it is known who asks."""
 _NO_UPGRADE = "this is a WebSocket: a proxy before the gateway must pass the headers Upgrade and Connection on"
 

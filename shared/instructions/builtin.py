@@ -313,8 +313,8 @@ PLAN_SOLVE = GraphSpec.model_validate(
     }
 )
 BUILT_IN_GRAPHS: Mapping[str, GraphSpec] = MappingProxyType({PLAN_SOLVE.name: PLAN_SOLVE})
-_ASKED_INSIDE = (ROUTER, MEMORY_ARCHIVER, MEMORY_RETRIEVER, TOOL_CALLER, GRAPH_JUDGE, SUMMARIZER)
+ASKED_INSIDE = (ROUTER, MEMORY_ARCHIVER, MEMORY_RETRIEVER, TOOL_CALLER, GRAPH_JUDGE, SUMMARIZER)
 """Instructions that Pentad asks by itself."""
 BUILT_IN: Mapping[str, Instruction] = MappingProxyType(
-    {each.name: each for each in (EXECUTOR, *_ASKED_INSIDE, *STRATEGIES)}
+    {each.name: each for each in (EXECUTOR, *ASKED_INSIDE, *STRATEGIES)}
 )

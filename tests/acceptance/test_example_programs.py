@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes.up import ROOT
+from tests.support.waiting import SLOW_START
 
-SLOW_START = "not ready yet: "
-"""Beginning of the line that says what a start waits for, on a machine that is busy."""
 OURS = ("PENTAD_", "LLM_", "EMBED_", "REDIS_", "PYTHONPATH")
 SAYS = {
     "run_loop": [

@@ -21,3 +21,9 @@ def test_a_service_imports_no_protocol_and_no_client_of_models_before_it_asks_on
     assert f"pentad.services.{service}.app" in loaded
     assert [name for name in PROTOCOLS if f"pentad.shared.models.{name}" in loaded] == []
     assert [name for name in CLIENTS if name in loaded] == []
+
+
+def test_a_gateway_without_clients_of_mcp_does_not_import_the_sdk() -> None:
+    done = subprocess.run([sys.executable, "-c", _LOADED, "gateway"], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert not {"mcp", "mcp_types", "sse_starlette"} & loaded

@@ -15,6 +15,7 @@ from websockets.exceptions import ConnectionClosed
 
 from pentad.services.gateway.api_docs.openapi import document
 from pentad.services.gateway.app import ROUTE_GROUPS
+from pentad.services.gateway.protocols.mcp_server.catalogue import FIXED_TOOLS
 from tests.fuzz.test_readers import BYTES, JSON, OBJECTS, WORDS
 from tests.integration.service.raw_http import exchange
 from tests.integration.service.test_garbage import system
@@ -30,6 +31,7 @@ OPERATIONS = [
     for method, operation in methods.items()
 ]
 SCHEMAS = DOCUMENT["components"]["schemas"]
+_PROBLEM = "application/problem+json"
 NEVER_ENDS = "/v1/sessions/{session}/events"
 IDS = (
     WORDS
@@ -137,8 +139,10 @@ def test_every_operation_of_the_interface(gateway: Running, data: st.DataObject)
         assert response.status_code in known, (method, path, query, body, response.text)
         assert response.status_code < 500, (method, path, query, body, response.text)
         if response.status_code >= 400 and method != "HEAD":
-            assert response.headers["content-type"] == "application/problem+json"
-            assert response.json()["detail"]
+            declared = operation["responses"].get(str(response.status_code), {}).get("content", {_PROBLEM: {}})
+            kind = response.headers["content-type"].partition(";")[0]
+            assert kind in declared, (method, path, response.text)
+            assert kind != _PROBLEM or response.json()["detail"]
 
     gateway.run(ask())
 
@@ -169,6 +173,38 @@ def test_a_number_is_taken_within_its_range_and_refused_beyond(gateway: Running,
     async def ask() -> None:
         assert [await status(value) for value in (schema["minimum"], schema["maximum"])] == [200, 200]
         assert [await status(value) for value in (schema["minimum"] - 1, schema["maximum"] + 1)] == [422, 422]
+
+    gateway.run(ask())
+
+
+MCP_TOOLS = st.sampled_from([*(tool.name for tool in FIXED_TOOLS), "run__simple", "run__x", "x"])
+MCP_PARAMS = st.builds(
+    lambda name, args, more: more | {"name": name, "arguments": args | {"wait": 0}, "uri": name, "cursor": name},
+    MCP_TOOLS,
+    OBJECTS,
+    OBJECTS,
+)
+MCP_METHODS = st.sampled_from(["tools/call"] * 3 + ["tools/list", "resources/read", "resources/list", "ping", "x"])
+MCP_VERSIONS = st.sampled_from(["2025-06-18", "2025-11-25", "2026-07-28"])
+MCP_META = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+
+
+@given(MCP_METHODS, MCP_PARAMS, MCP_VERSIONS)
+def test_messages_of_mcp(gateway: Running, method: str, params: dict[str, Any], version: str) -> None:
+    body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params | {"_meta": MCP_META}}
+    headers = {
+        "content-type": "application/json",
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": version,
+        "mcp-method": method,
+        "mcp-name": params["name"],
+    }
+
+    async def ask() -> None:
+        response = await gateway.http.post("/mcp", content=json.dumps(body), headers=headers)
+        assert response.status_code < 500, (body, response.text)
+        assert "our fault" not in response.text, (body, response.text)
+        assert "-32603" not in response.text, (body, response.text)
 
     gateway.run(ask())
 

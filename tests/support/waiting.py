@@ -9,6 +9,8 @@ T = TypeVar("T")
 PATIENCE_S = 60.0
 """Seconds that a test waits for an event that must come. No passing test waits so long: the limit is for busy machines.
 Tests give no other limit, unless the limit itself is the promise."""
+SLOW_START = "not ready yet: "
+"""Part of the line that says what a start waits for, on a machine that is busy."""
 
 
 def in_time() -> asyncio.Timeout:

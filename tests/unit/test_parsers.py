@@ -15,6 +15,8 @@ from time import thread_time
 from typing import Any
 
 import pytest
+from a2a.types.a2a_pb2 import SendMessageRequest
+from google.protobuf.json_format import ParseDict
 from pydantic_core import to_json
 
 import pentad
@@ -34,15 +36,25 @@ from pentad.services.gateway.domain.episode import read_episode
 from pentad.services.gateway.domain.expansion import read_expansion
 from pentad.services.gateway.domain.forget_request import read_forgetting, read_undo
 from pentad.services.gateway.domain.fork import read_fork
-from pentad.services.gateway.domain.frames import read_message, read_object, read_run, read_token_request
+from pentad.services.gateway.domain.frames import (
+    read_message,
+    read_object,
+    read_policy_question,
+    read_run,
+    read_token_request,
+)
 from pentad.services.gateway.domain.move import read_move
 from pentad.services.gateway.domain.tool_call import read_call
+from pentad.services.gateway.domain.webhooks import read_callback, read_waiting, read_webhook
 from pentad.services.gateway.edge.http import BODY_LIMIT
 from pentad.services.gateway.edge.pages import parse_page
 from pentad.services.gateway.edge.tokens import TokenReader
 from pentad.services.gateway.memory.reindexing import read_reindexing
 from pentad.services.gateway.operator.dead_letters import parse_name
+from pentad.services.gateway.protocols.a2a.dispatch import check_body
+from pentad.services.gateway.protocols.a2a.message_input import MAX_PARTS, read_message_of
 from pentad.services.gateway.protocols.agui.run_input import read_interrupt, read_run_input
+from pentad.services.gateway.protocols.mcp_server.inputs import read_state
 from pentad.services.gateway.protocols.openai.chat_request import REQUEST_LIMIT, read_chat, without_data
 from pentad.services.gateway.protocols.openai.plain_chat import read_plain
 from pentad.services.gateway.protocols.openai.responses_request import read_response
@@ -146,10 +158,23 @@ def _with_files(text: str) -> bytes:
     return to_json({"role": "user", "content": text, "files": [text[:1024]] * 16})
 
 
+def _a2a_request(body: Mapping[str, Any]) -> None:
+    """All that is read of a message of A2A, as the SDK and we read it."""
+    small = {name: value[:4_096] if isinstance(value, str) else value for name, value in body.items()}
+    parts = [{"text": str(value)[:4_096]} for value in body.values()][: MAX_PARTS - 1]
+    named = {"messageId": "m", "role": "ROLE_USER", "metadata": {"pentad": small}}
+    message = {**named, "parts": [*parts, {"data": small}]}
+    check_body(to_json(message))
+    request = SendMessageRequest()
+    ParseDict({"message": message}, request, ignore_unknown_fields=True)
+    read_message_of(request, "http://127.0.0.1:8080")
+
+
 READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
     "a token in an address": (lambda text: _TOKENS.read(f"pt1.{text}".encode("utf-8", "replace"), 0), HEAD_LIMIT),
     "a body": (lambda text: read_object(text.encode()), BODY_LIMIT),
     "JSON": (read_json, BODY_LIMIT),
+    "a body of A2A": (lambda text: check_body(text.encode("utf-8", "replace")), BODY_LIMIT),
     "an endpoint of HTTP": (_endpoint, BODY_LIMIT),
     "places of a graph's state": (lambda text: (state_paths_in(text), placeholders_in(text)), MAX_GRAPH),
     "an inbound entry": (lambda text: read_entry("1-1", {b"data": text.encode()}, 4), BODY_LIMIT),
@@ -186,7 +211,17 @@ READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
     "the tokens of a memory": (tokens_in, MAX_SEGMENT_CHARS),
     "words of an address": (
         lambda text: _each(
-            (parse_page, parse_name, parse_cursor, parse_steps_cursor, anchor_of, decoded_id, read_interrupt, sign_in),
+            (
+                parse_page,
+                parse_name,
+                parse_cursor,
+                parse_steps_cursor,
+                anchor_of,
+                decoded_id,
+                read_interrupt,
+                read_state,
+                sign_in,
+            ),
             text,
         ),
         HEAD,
@@ -205,6 +240,7 @@ READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
         HEAD,
     ),
     "the path of a file": (read_path, BODY_LIMIT),
+    "an event that waits": (lambda text: _each((read_waiting,), f"1-0 2 {text}".encode(errors="replace")), BODY_LIMIT),
     "tags of a file": (lambda text: (tags_in(text), place_in(text.encode(errors="replace"))), HEAD),
     "the files of a message": (lambda text: files_in(_with_files(text)), ANSWER),
     "data URLs of a result": (lambda text: replaced_urls(text, lambda data, kind: f"{len(data)} {kind}"), ANSWER),
@@ -226,6 +262,9 @@ ASKED: tuple[Callable[[Mapping[str, Any]], object], ...] = (
         read_reindexing,
     ),
     read_token_request,
+    read_policy_question,
+    read_webhook,
+    read_callback,
     lambda body: read_fork(body, "m1"),
     lambda body: read_message(body, "t", "s", "m"),
     lambda body: read_run(body, "poet"),
@@ -233,6 +272,7 @@ ASKED: tuple[Callable[[Mapping[str, Any]], object], ...] = (
     read_completion,
     read_decision,
     read_run_input,
+    _a2a_request,
     lambda body: read_chat({**body, "model": "pentad"}),
     lambda body: read_chat({"model": "pentad", "messages": _messages(body)}),
     lambda body: read_response({**body, "model": "pentad", "input": _messages(body)}),

@@ -4,7 +4,13 @@ from collections.abc import Sequence
 
 from pydantic.json_schema import models_json_schema
 
-from pentad.contracts.approvals import ApprovalDecision, ApprovalRule, PendingApproval
+from pentad.contracts.approvals import (
+    ApprovalDecision,
+    ApprovalRule,
+    PendingApproval,
+    PolicyAnswer,
+    PolicyQuestion,
+)
 from pentad.contracts.commands import InboundMessage, ModelCompletion
 from pentad.contracts.comparisons import TaskComparison
 from pentad.contracts.errors import ErrorCode
@@ -59,11 +65,12 @@ def _schemas() -> Json:
     tasks = Task, UnreadableTask, StepPrompt, InstructionRun, ToolRun, TaskStep, TaskPath, TaskComparison
     memory = RecalledMemories, OpenedAnchor, MemoryStats, MemoryRebuild, KeptEpisode
     known = KnownNode, KnownEdge, Neighbourhood
-    tokens = TokenRequest, AccessToken, PendingApproval, ApprovalDecision, ApprovalRule, TurnState
+    tokens = TokenRequest, AccessToken, PendingApproval, ApprovalDecision, TurnState
+    policies = ApprovalRule, PolicyQuestion, PolicyAnswer
     runnables = Instruction, GraphSpec, ToolSpec, HookSpec, ServerReport
     schedules = Schedule, ScheduleSpec, ScheduleRun
     others = InboundMessage, ModelCompletion, ModelEntry, Operations
-    models = (*tasks, *memory, *known, *tokens, *runnables, *schedules, *others)
+    models = (*tasks, *memory, *known, *tokens, *runnables, *schedules, *policies, *others)
     wanted = [(model, "serialization") for model in models]
     _, definitions = models_json_schema(wanted, ref_template=REFS)  # type: ignore[arg-type]
     problem = object_of(type=TEXT, title=TEXT, status={"type": "integer"}, detail=TEXT)

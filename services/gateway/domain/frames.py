@@ -5,6 +5,7 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
+from pentad.contracts.approvals import PolicyQuestion
 from pentad.contracts.commands import MAX_CONTENT, NEW_TASK, InboundMessage
 from pentad.contracts.plain_json import read_json
 from pentad.contracts.tokens import TokenRequest
@@ -83,6 +84,14 @@ def read_token_request(body: Mapping[str, Any]) -> TokenRequest:
     """Read a request for an access token. Raises ``UnreadableError``."""
     try:
         return TokenRequest.model_validate(body)
+    except ValidationError as error:
+        raise UnreadableError("; ".join(complaints(error))) from None
+
+
+def read_policy_question(body: Mapping[str, Any]) -> PolicyQuestion:
+    """Read a question what the policies say about a tool call. Raises ``UnreadableError``."""
+    try:
+        return PolicyQuestion.model_validate(body)
     except ValidationError as error:
         raise UnreadableError("; ".join(complaints(error))) from None
 

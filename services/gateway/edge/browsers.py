@@ -7,7 +7,10 @@ from urllib.parse import parse_qs
 
 _EVENTS = re.compile(r"/v1/sessions/[^/]{1,400}/events")
 _METHODS = ("GET", "POST", "PUT", "DELETE")
-_HEADERS = ("Authorization", "Content-Type", "Last-Event-ID", "If-Match", "If-None-Match", "If-Range", "Range")
+_HEADERS = (
+    *("Authorization", "Content-Type", "Last-Event-ID", "If-Match", "If-None-Match", "If-Range", "Range"),
+    *("A2A-Version", "A2A-Extensions"),
+)
 _EXPOSED_HEADERS = ("Retry-After", "ETag", "Content-Range", "Content-Disposition")
 """Headers of answers that a page may read."""
 _PREFLIGHT_MAX_AGE_S = 600

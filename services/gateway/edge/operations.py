@@ -43,6 +43,7 @@ def operation(
     body: Json | None = None,
     problems: tuple[int, ...] = (),
     right: Right | None = None,
+    refusal: tuple[Json, str] = (ref("Problem"), "application/problem+json"),
     **responses: Json,
 ) -> Callable[[H], H]:
     """Declare the operation that a handler serves for callers with a key.
@@ -50,12 +51,10 @@ def operation(
     ``body``: the OpenAPI object of the request body, as `json_body` makes it. ``problems``: statuses of its refusals,
     beside those of every operation. ``right``: what a token must allow for its holder to be let in too, whom the
     handler keeps to the token's session; without it holders of tokens are refused before the handler is called.
+    ``refusal``: schema and media type of a refusal, where a protocol has its own.
     ``responses``: its answers by status: ``_200=gives(...)``.
     """
-    refusals = {
-        str(code): gives(PROBLEMS[code], ref("Problem"), "application/problem+json")
-        for code in (*_COMMON_PROBLEMS, *problems)
-    }
+    refusals = {str(code): gives(PROBLEMS[code], *refusal) for code in (*_COMMON_PROBLEMS, *problems)}
     described: Json = {
         "summary": summary,
         "parameters": list(parameters),

@@ -61,6 +61,7 @@ def json_body(schema: Json) -> Json:
 
 
 TEXT: Json = {"type": "string"}
+NULLABLE_TEXT: Json = {"type": ["string", "null"]}
 LIST = (
     query("limit", "integer", "items of a page; 50 when missing", minimum=1, maximum=500),
     query("cursor", "string", "`next` of the page before"),
@@ -83,6 +84,7 @@ PROBLEMS = {
     416: "the file has no such range",
     422: "a wrong value",
     429: "too much work waits; see Retry-After",
+    501: "the gateway lacks what this needs: the problem says what to install",
     502: "the model's server has failed, or refuses every request until a person mends it",
     503: "a store is unavailable; see Retry-After. With `in_doubt` what was asked for may have happened all the same; "
     "asked again, it happens once. A message is named by its `message_id`, minted where none was given: send it again "

@@ -8,7 +8,7 @@ from pentad.contracts.ids import is_identifier
 from pentad.contracts.instructions import Instruction
 from pentad.services.gateway.domain.frames import UnreadableError, read_run
 from pentad.services.gateway.domain.instruction_run import run_of
-from pentad.services.gateway.domain.waited_turn import TurnFilter, WaitedTurn
+from pentad.services.gateway.domain.waited_turn import TurnFilter
 from pentad.services.gateway.edge.http import admin_only, answer, read_body, wait_of
 from pentad.services.gateway.edge.operations import operation
 from pentad.services.gateway.edge.problems import ProblemError, invalid, missing
@@ -162,22 +162,22 @@ class RunRoutes:
             return answer(receipt(keys, turn.message_id) | {"task_id": turn.task_id, "instruction": name}, 202)
         checked = None
         if not isinstance(runnable, GraphSpec):
-            checked = await _checked(runnable.with_output(message.output_schema), turn)
+            instruction, completed = runnable.with_output(message.output_schema), turn.end.outcome == "completed"
+            checked = await checked_answer(instruction, turn.answer if completed else None)
         return answer(run_of(name, turn, turn.end, keys.session, checked).told())
 
 
-async def _checked(instruction: Instruction, turn: WaitedTurn) -> str | None:
-    """Return the JSON value of the answer; None if it does not fit the instruction that this gateway knows.
+async def checked_answer(instruction: Instruction, text: str | None) -> str | None:
+    """Return the JSON value of a run's answer; None if it does not fit the instruction that this gateway knows.
 
     The runner has checked it, too, but perhaps against an older version of the instruction.
     """
-    completed = turn.end is not None and turn.end.outcome == "completed"
-    if instruction.output_schema is None or turn.answer is None or not completed:
+    if instruction.output_schema is None or text is None:
         return None
     from pentad.shared.instructions.output import Output
 
     try:
-        return await Output(instruction.output_schema).read(turn.answer)
+        return await Output(instruction.output_schema).read(text)
     except ValueError:
         return None
 

@@ -5,14 +5,13 @@ from collections.abc import Mapping, Sequence
 from secrets import token_hex
 from typing import Any
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
-from pentad.contracts.approvals import MAX_RULES, ApprovalRule
-from pentad.contracts.envelope import Contract
-from pentad.contracts.ids import DEFAULT_TENANT, ExternalId
+from pentad.contracts.approvals import MAX_RULES, ApprovalRule, PolicyAnswer, PolicyQuestion
 from pentad.contracts.tools import Effect
 from pentad.services.gateway.edge.problems import ProblemError, busy, invalid, missing
 from pentad.shared.entry_file import complaints
+from pentad.shared.instructions.builtin import EXECUTOR
 from pentad.shared.policies.policy import CallKind, Policy
 from pentad.shared.policies.policy_list import KnownRule, check_patterns, in_effect
 from pentad.shared.registries.registrations import REGISTERED_POLICIES, Registered
@@ -23,18 +22,6 @@ _MAX_ATTEMPTS = 5
 _MAX_ERROR_CHARS = 1000
 """Characters of an error about a policy."""
 _OF_FILE = "is of the file of PENTAD_POLICIES: it is changed there"
-
-
-class SupposedCall(Contract):
-    """A tool call that an operator supposes, to see which policy would decide about it."""
-
-    model_config = ConfigDict(extra="forbid")  # a misspelled field would change the answer
-
-    tool: ExternalId
-    args: dict[str, Any] = Field(default_factory=dict)
-    effect: Effect = Effect.UNSAFE
-    instruction: ExternalId = ""
-    tenant_id: ExternalId = DEFAULT_TENANT
 
 
 class PolicyRegistry:
@@ -67,16 +54,16 @@ class PolicyRegistry:
                 return _shown(KnownRule(rule, "registered")), new
         raise busy("others change the registry at the same time: try again")
 
-    async def decision(self, body: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the policy that would decide about a supposed call, with its source; None: no policy fits it."""
-        try:
-            call = SupposedCall.model_validate(body)
-        except ValidationError as error:
-            raise invalid("; ".join(complaints(error))[:_MAX_ERROR_CHARS]) from None
-        known = in_effect(self._file, (await self._read()).entries)
-        kind = CallKind(call.tenant_id, (call.instruction,), call.tool, call.effect)
-        rule = await asyncio.to_thread(_deciding, known, kind, call.args)
-        return next((_shown(each) for each in known if each.rule is rule), None)
+    async def asked(self, question: PolicyQuestion, effect: Effect) -> PolicyAnswer:
+        """Return what the policies in effect say about a tool call. ``effect``: of its tool, if it names none."""
+        rules = [known.rule for known in in_effect(self._file, (await self._read()).entries)]
+        effect = question.effect or effect
+        kind = CallKind(question.tenant_id, (question.instruction or EXECUTOR.name,), question.tool, effect)
+        rule = await asyncio.to_thread(lambda: Policy(rules).rule_for(kind, question.args))
+        if rule is None:
+            return PolicyAnswer(effect=effect)
+        approvers = None if rule.approvers is None else list(rule.approvers)
+        return PolicyAnswer(then=rule.then, policy=rule.name, reason=rule.reason, approvers=approvers, effect=effect)
 
     async def delete(self, name: str) -> None:
         """Remove a registered policy."""
@@ -95,10 +82,6 @@ class PolicyRegistry:
     def _keep_out_of_file(self, name: str) -> None:
         if name in {rule.name for rule in self._file}:
             raise ProblemError(409, f"policy {name} {_OF_FILE}")
-
-
-def _deciding(known: Sequence[KnownRule], kind: CallKind, args: Mapping[str, Any]) -> ApprovalRule | None:
-    return Policy([each.rule for each in known]).rule_for(kind, args)
 
 
 async def _rule(body: Mapping[str, Any]) -> ApprovalRule:

@@ -1,12 +1,15 @@
 """The routes of approval policies, which are the operator's: they concern all tenants."""
 
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from pentad.contracts.ids import is_identifier
-from pentad.services.gateway.edge.http import admin_only, answer, read_body
+from pentad.contracts.tools import Effect, ToolSpec
+from pentad.services.gateway.domain.frames import read_policy_question
+from pentad.services.gateway.edge.http import admin_only, answer, read_asked, read_body
 from pentad.services.gateway.edge.operations import operation
 from pentad.services.gateway.edge.problems import missing
-from pentad.services.gateway.edge.schemas import ADMIN, ANY_OBJECT, TEXT, gives, json_body, object_of, page, path, ref
+from pentad.services.gateway.edge.schemas import ADMIN, gives, json_body, object_of, page, path, ref
 from pentad.services.gateway.operator.policies import PolicyRegistry
 
 if TYPE_CHECKING:
@@ -15,25 +18,14 @@ if TYPE_CHECKING:
 
 _POLICY = {"allOf": [ref("ApprovalRule"), object_of(source={"enum": ["file", "registered"]})]}
 """Schema of a policy with its source."""
-_SUPPOSED = {
-    "type": "object",
-    "properties": {
-        "tool": TEXT,
-        "args": ANY_OBJECT,
-        "effect": {"enum": ["pure", "idempotent", "unsafe"]},
-        "instruction": TEXT,
-        "tenant_id": TEXT,
-    },
-    "required": ["tool"],
-}
-"""Schema of a tool call that an operator supposes."""
 
 
 class PolicyRoutes:
     """Routes of the approval policies of all tenants."""
 
-    def __init__(self, policies: PolicyRegistry) -> None:
-        self._policies = policies
+    def __init__(self, policies: PolicyRegistry, tools: Callable[[], Awaitable[Mapping[str, ToolSpec]]]) -> None:
+        """``tools``: returns the tools that workers have, by name."""
+        self._policies, self._tools = policies, tools
 
     @operation(
         "GET",
@@ -65,16 +57,18 @@ class PolicyRoutes:
     @operation(
         "POST",
         "/v1/approval-policies/try",
-        "Which policy would decide about a tool call; nothing is called. `effect` is `unsafe` and `tenant_id` is "
-        f"`default` where they are left out; {ADMIN}",
-        body=json_body(_SUPPOSED),
+        f"What the policies say about a tool call, which is not made; {ADMIN}",
+        body=json_body(ref("PolicyQuestion")),
         problems=(400, 413, 415, 422),
-        _200=gives("", object_of(policy={"anyOf": [_POLICY, {"type": "null"}]})),
+        _200=gives("", ref("PolicyAnswer")),
     )
     async def try_policies(self, request: "Request") -> "Response":
-        """Return the policy that would decide about a supposed call, if one fits it."""
+        """Return which policy decides about a tool call, and how."""
         admin_only(request)
-        return answer({"policy": await self._policies.decision(await read_body(request))})
+        question = await read_asked(request, read_policy_question)
+        known = (await self._tools()).get(question.tool)
+        found = await self._policies.asked(question, Effect.UNSAFE if known is None else known.effect)
+        return answer(found.model_dump(mode="json", exclude_none=True))
 
     @operation(
         "DELETE",

@@ -1,26 +1,20 @@
 """`POST /v1/messages`: accept a message and, if requested, wait for the end of its turn."""
 
-import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from time import monotonic
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.ids import is_external_id
-from pentad.contracts.turn_states import TurnState
-from pentad.contracts.turns import NEEDS_APPROVAL
 from pentad.services.gateway.domain.frames import UnreadableError, read_message
-from pentad.services.gateway.domain.waited_turn import WaitedTurn
 from pentad.services.gateway.domain.webhooks import read_callback
 from pentad.services.gateway.edge.http import answer, caller_of, read_body, scope_of, session_keys, wait_of
 from pentad.services.gateway.edge.operations import operation
 from pentad.services.gateway.edge.problems import ProblemError, invalid, missing
 from pentad.services.gateway.edge.schemas import RECEIPT, TEXT, TURN, gives, json_body, path, query, ref
-from pentad.services.gateway.tasks.approvals import Approvals
 from pentad.services.gateway.tasks.message_intake import MessageIntake, new_message_id, new_session_id
-from pentad.services.gateway.tasks.queries import Queries
 from pentad.services.gateway.tasks.turn_follower import TurnFollower
+from pentad.services.gateway.tasks.turn_states import TurnStates
 from pentad.services.gateway.webhooks.webhook_registry import WebhookRegistry
 from pentad.shared.errors import OutageError
 from pentad.shared.keys import SessionKeys
@@ -28,12 +22,6 @@ from pentad.shared.keys import SessionKeys
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
-
-
-_GOES_ON = frozenset({"accepted", "running"})
-"""Statuses of a turn that has not ended."""
-_LOOK_S = 0.2
-"""Seconds between two looks at a turn whose task has been allowed to go on."""
 
 
 _BODY = {
@@ -54,16 +42,10 @@ class MessageRoutes:
     """Routes of clients' messages."""
 
     def __init__(
-        self,
-        intake: MessageIntake,
-        turns: TurnFollower,
-        queries: Queries,
-        approvals: Approvals,
-        webhooks: WebhookRegistry,
-        shards: int,
+        self, intake: MessageIntake, turns: TurnFollower, states: TurnStates, webhooks: WebhookRegistry, shards: int
     ) -> None:
-        self._intake, self._turns, self._shards = intake, turns, shards
-        self._queries, self._approvals, self._webhooks = queries, approvals, webhooks
+        self._intake, self._turns, self._states = intake, turns, states
+        self._webhooks, self._shards = webhooks, shards
 
     @operation(
         "POST",
@@ -143,36 +125,7 @@ class MessageRoutes:
         if not is_external_id(message_id) or not await self._intake.was_accepted(keys, message_id):
             raise missing("the session has no such message, or it was sent longer ago than ids are kept (a day)")
         left_s = wait_s or 0.0 if caller.left_s is None else min(wait_s or 0.0, caller.left_s)
-        return answer((await self._waited(keys, message_id, left_s)).model_dump(mode="json", exclude_none=True))
-
-    async def _waited(self, keys: SessionKeys, message_id: str, wait_s: float) -> TurnState:
-        """Return the state of a turn, when it has ended or the time is up."""
-        limit = monotonic() + wait_s
-        while True:
-            turn = await self._queries.turn(keys, message_id)
-            state = await self._state(keys, turn)
-            left_s = limit - monotonic()
-            if state.status not in _GOES_ON or left_s <= 0:
-                return state
-            if turn.end is None:
-                await self._turns.follow(keys, message_id, left_s)
-            else:  # its task has been allowed to go on
-                await asyncio.sleep(min(left_s, _LOOK_S))
-
-    async def _state(self, keys: SessionKeys, turn: WaitedTurn) -> TurnState:
-        asked = [] if turn.task_id is None else await self._approvals.of_task(keys.tenant, turn.task_id)
-        decided = turn.end is not None and turn.end.reason == NEEDS_APPROVAL and not asked
-        goes_on: Literal["accepted", "running"] = "accepted" if turn.task_id is None else "running"
-        return TurnState(
-            session_id=keys.session,
-            message_id=turn.message_id,
-            task_id=turn.task_id,
-            status=goes_on if turn.status is None or decided else turn.status,
-            reason="" if turn.end is None or decided else turn.end.why,
-            answer=turn.answer,
-            usage=turn.usage,
-            waiting=asked,
-        )
+        return answer((await self._states.waited(keys, message_id, left_s)).model_dump(mode="json", exclude_none=True))
 
 
 def message_of(request: "Request", body: Mapping[str, Any], shards: int) -> tuple[InboundMessage, SessionKeys]:

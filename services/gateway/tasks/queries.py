@@ -211,6 +211,19 @@ class Queries:
         record = await self.record(tenant, task)
         return None if record is None else record.messages
 
+    async def last_entries(self, tenant: str, task: str, most: int) -> tuple[int, list[dict[str, Any]]]:
+        """Return the last entries of a task's transcript, and the position of the first of them; none of no task."""
+        keys = self.task_keys(tenant, task)
+        if keys is None:
+            return 0, []
+        start = max(0, int(await self._store.call("LLEN", keys.log)) - most)
+        entries = await self.entries(keys, start, _NO_END)
+        if await self.in_redis(keys):  # else archived while it was read: then the record has all of it
+            return start, entries
+        record = await self.record(tenant, task)
+        said = [] if record is None else record.messages
+        return max(0, len(said) - most), said[-most:]
+
     async def path(self, tenant: str, task: str) -> tuple[TaskPath, GraphSpec | None] | None:
         """Return the path of a task through its graph, and the graph, or None if the tenant has no such task.
 

@@ -39,6 +39,11 @@ class TurnFollower:
             raise
         return stream
 
+    @property
+    def stopping(self) -> bool:
+        """Whether the gateway stops: nothing is waited for any more."""
+        return self._streams.closing.is_set()
+
     async def knows(self, keys: SessionKeys, message_id: str) -> bool:
         """Return whether a message of this id was accepted. Raises ``ProblemError`` (503)."""
         return await self._intake.was_accepted(keys, message_id)

@@ -11,12 +11,14 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
+from playwright.async_api import expect
 from pydantic import BaseModel
 
 import pentad
 from pentad.shared.sandbox.sandbox import landlock_here
 from tests.acceptance.seeds.rows import shown, walked
 from tests.acceptance.seeds.systems import system
+from tests.support.browser.chromium import open_page
 from tests.support.models.replies import call, fail, say
 from tests.support.outside.web_server import reply, web_server
 from tests.support.waiting import in_time, wait_until
@@ -381,3 +383,15 @@ async def test_scripts_are_kept_and_run_and_calls_depend_on_each_other(tmp_path:
             assert json.loads(doubled) == {"result": 42}
             ran = await agent.tools.execute("run_python", {"code": "print(6 * 7)"})
             assert json.loads(ran)["printed"] == "42\n"
+
+
+async def test_a_person_sees_a_task_and_the_memory_in_the_console(tmp_path: Path) -> None:
+    async with system(tmp_path) as (agent, _, _):
+        url = (tmp_path / "gateway.url").read_text().split()[0]
+        with shown("the visual debugging interface (002)"):
+            await agent.session("seeds").ask("hello")
+            [task] = await agent.inspection.tasks(session_id="seeds")
+            async with open_page(f"{url}/console#/tasks/{task.task_id}/steps/1?view=prompt") as page:
+                await expect(page.get_by_text("Word for word what the model was asked")).to_be_visible()
+                await page.get_by_role("link", name="Memory").click()
+                await expect(page.get_by_label("How much is remembered")).to_contain_text("tasks")

@@ -53,24 +53,6 @@ async def test_a_policy_without_a_name_is_given_one_of_its_own(http: httpx2.Asyn
     assert await names(http) == sorted(made)
 
 
-async def test_an_operator_sees_which_policy_would_decide_about_a_call(http: httpx2.AsyncClient) -> None:
-    for policy in (MAIL, SECRETS, {"name": "reading", "effect": "pure", "instruction": "poet", "then": "allow"}):
-        await http.post(URL, json=policy)
-
-    async def decides(**call: Any) -> str | None:
-        answered = await http.post(f"{URL}/try", json=call)
-        assert answered.status_code == 200
-        policy = answered.json()["policy"]
-        return None if policy is None else f"{policy['then']} {policy['name']} {policy['source']}"
-
-    assert await decides(tool="send_mail") == "ask mail registered"
-    assert await decides(tool="send_mail", args={"path": "a/.env"}) == "deny secrets registered", "a deny comes first"
-    assert await decides(tool="read", effect="pure", instruction="poet") == "allow reading registered"
-    assert await decides(tool="read", instruction="poet") is None, "a call is unsafe where nothing else is said"
-    for wrong in ({}, {"tool": ""}, {"tool": "a", "args": []}, {"tool": "a", "effect": "x"}, {"tool": "a", "more": 1}):
-        assert problem(await http.post(f"{URL}/try", json=wrong), 422)
-
-
 async def test_those_of_the_file_are_marked_and_changed_there(redis_url: str, tmp_path: Path) -> None:
     (file := tmp_path / "p.json").write_text(json.dumps({"policies": [SECRETS | {"name": "z"}]}))
     async with (
@@ -233,3 +215,35 @@ async def test_commands_list_add_and_remove(
         assert await command(gateway, capsys, "policies", "remove", "mail") == (0, "mail is removed\n", "")
         code, _, err = await command(gateway, capsys, "policies", "remove", "mail")
         assert (code, "`pentad policies` lists them" in err) == (1, True)
+
+
+async def test_an_operator_asks_what_the_policies_say_about_a_call(http: httpx2.AsyncClient) -> None:
+    await http.post(URL, json=MAIL)
+    await http.post(URL, json=SECRETS | {"order": 200, "reason": "they stay here"})
+
+    async def said(**call: Any) -> dict[str, Any]:
+        told: dict[str, Any] = (await http.post(f"{URL}/try", json=call)).json()
+        return told
+
+    asked = {"then": "ask", "policy": "mail", "reason": "", "approvers": ["ann", "key"], "effect": "unsafe"}
+    assert await said(tool="send_mail", args={"to": "bob"}) == asked
+    denied = {"then": "deny", "policy": "secrets", "reason": "they stay here", "effect": "pure"}
+    assert await said(tool="send_mail", args={"path": "a/.env"}, effect="pure") == denied
+    assert await said(tool="echo") == {"effect": "unsafe", "reason": ""}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"tool": "a b"},
+        {"tool": 7},
+        {"tool": "a", "args": []},
+        {"tool": "a", "effect": "none"},
+        {"tool": "a", "more": 1},
+        {"tool": "a", "args": {"text": "x" * 70_000}},
+        {"tool": "a", "tenant_id": ""},
+    ],
+)
+async def test_a_question_that_cannot_be_read_is_refused(http: httpx2.AsyncClient, body: dict[str, Any]) -> None:
+    assert problem(await http.post(f"{URL}/try", json=body), 422)

@@ -31,7 +31,7 @@ from tests.support.waiting import PATIENCE_S, in_time, wait_until
 KEYS = "ka:acme,kb:bolt"
 APP = "https://app.example.com"
 OTHER = "task-0-other"
-GUARDED = ("/v1/", "/agui")
+GUARDED = ("/v1/", "/agui", "/mcp", "/a2a")
 ALL_RIGHTS = ["read", "send", "approve"]
 NEARLY_MS = DEFAULT_TTL_S * 1000 - 500
 """Age of a token that ends in half a second."""
@@ -201,6 +201,9 @@ async def test_no_route_but_those_of_its_session_is_open_to_any_token(redis_url:
         ("POST", "/v1/tasks/{task}/move"),
         ("POST", "/agui"),
         ("GET", "/agui/runs/{run}"),
+        ("POST", "/mcp"),
+        ("POST", "/a2a"),
+        *((method, "/a2a/rest/{call:path}") for method in ("GET", "POST", "DELETE")),
         ("GET", "/v1/approvals"),
         ("POST", "/v1/tasks/{task}/approvals/{tool_call_id}"),
         ("POST", "/v1/messages"),

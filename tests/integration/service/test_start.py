@@ -21,7 +21,7 @@ from pentad.system.start import running_system
 from tests.integration.service.asking import get
 from tests.integration.service.system import root
 from tests.support.redis.redis_server import RedisServer
-from tests.support.waiting import PATIENCE_S, wait_until
+from tests.support.waiting import PATIENCE_S, SLOW_START, wait_until
 
 PROGRAM = '''
 import asyncio, sys
@@ -48,7 +48,8 @@ async def program(folder: Path, text: str, *words: str) -> tuple[int, str, str]:
     done = await asyncio.to_thread(
         subprocess.run, command, cwd=folder, input=text, capture_output=True, text=True, timeout=60, check=False
     )
-    return done.returncode, done.stdout, done.stderr
+    told = [line for line in done.stderr.splitlines(keepends=True) if SLOW_START not in line]
+    return done.returncode, done.stdout, "".join(told)
 
 
 def left_by(folder: Path) -> list[str]:

@@ -14,5 +14,7 @@ def test_every_route_that_is_not_for_everybody_is_guarded() -> None:
 
 
 def test_paths_are_guarded_by_their_whole_first_name() -> None:
-    assert all(map(is_guarded, ("/v1/tasks", "/agui", "/agui/runs/r", "/openai/v1/models")))
-    assert not any(map(is_guarded, ("/", "/healthz", "/metrics", "/openapi.json", "/v10", "/aguil", "//v1/tasks")))
+    served = ("/v1/tasks", "/agui", "/agui/runs/r", "/mcp", "/a2a", "/a2a/rest/tasks", "/openai/v1/models")
+    assert all(map(is_guarded, served))
+    others = ("/", "/healthz", "/metrics", "/openapi.json", "/v10", "/aguil", "/a2a-x", "/mcp2", "//v1/tasks")
+    assert not any(map(is_guarded, others))

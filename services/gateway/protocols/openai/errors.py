@@ -6,12 +6,18 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import to_json
 
 from pentad.services.gateway.edge.problems import ProblemError
+from pentad.services.gateway.edge.schemas import NULLABLE_TEXT, TEXT, object_of
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
 _TYPES = {400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
 _TYPES |= {409: "conflict_error", 413: "invalid_request_error", 415: "invalid_request_error", 429: "rate_limit_error"}
+OPENAI_REFUSAL = (
+    object_of(error=object_of(message=TEXT, type=TEXT, param=NULLABLE_TEXT, code=NULLABLE_TEXT)),
+    "application/json",
+)
+"""Schema and media type of a refusal, for the OpenAPI document."""
 _INVALID = 422
 """Our status of wrong values, for which OpenAI's is 400."""
 _PLACE = re.compile(r"([a-z_]{1,40}(?:\.[a-z0-9_]{1,40}){0,5}): ")

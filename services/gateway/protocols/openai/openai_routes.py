@@ -35,6 +35,7 @@ from pentad.services.gateway.protocols.openai.chat_request import (
     without_data,
 )
 from pentad.services.gateway.protocols.openai.chat_turns import ChatNaming, ChatTurn, ChatTurns
+from pentad.services.gateway.protocols.openai.errors import OPENAI_REFUSAL
 from pentad.services.gateway.protocols.openai.plain_chat import PlainEvents, PlainForm, read_plain
 from pentad.services.gateway.tasks.event_stream import EventStream
 
@@ -65,6 +66,7 @@ class OpenAIRoutes:
         "GET",
         "/openai/v1/models",
         "The models of OpenAI's protocol: the agent, its instructions and graphs, and the plain chat model",
+        refusal=OPENAI_REFUSAL,
         _200=gives("as OpenAI lists models", ANY_OBJECT),
     )
     async def list_models(self, request: "Request") -> "Response":
@@ -78,6 +80,7 @@ class OpenAIRoutes:
         "One model of OpenAI's protocol",
         path("model"),
         problems=(404,),
+        refusal=OPENAI_REFUSAL,
         _200=gives("as OpenAI shows a model", ANY_OBJECT),
     )
     async def get_model(self, request: "Request") -> "Response":
@@ -100,6 +103,7 @@ class OpenAIRoutes:
         "`X-Pentad-Session` names the session, in the answer too; without it the conversation is found by its texts",
         body=_CHAT_BODY,
         problems=(400, 404, 409, 413, 415, 429),
+        refusal=OPENAI_REFUSAL,
         _200=gives("a completion, or its chunks", ANY_OBJECT),
     )
     async def complete_chat(self, request: "Request") -> "Response | EventStream":

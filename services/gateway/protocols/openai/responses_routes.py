@@ -14,6 +14,7 @@ from pentad.services.gateway.edge.schemas import ANY_OBJECT, gives, json_body, p
 from pentad.services.gateway.protocols.openai.chat_chunks import Out
 from pentad.services.gateway.protocols.openai.chat_events import told_of
 from pentad.services.gateway.protocols.openai.chat_turns import ChatNaming, ChatTurn, ChatTurns, failure_of
+from pentad.services.gateway.protocols.openai.errors import OPENAI_REFUSAL
 from pentad.services.gateway.protocols.openai.kept_responses import KeptResponse, KeptResponses
 from pentad.services.gateway.protocols.openai.openai_routes import (
     asked_in,
@@ -53,6 +54,7 @@ class ResponsesRoutes:
         "once. `previous_response_id` or `conversation` says behind what it goes on",
         body=_BODY,
         problems=(400, 404, 409, 413, 415, 429),
+        refusal=OPENAI_REFUSAL,
         _200=_SHOWN,
     )
     async def create_response(self, request: "Request") -> "Response | EventStream":
@@ -96,6 +98,7 @@ class ResponsesRoutes:
         "A response that was stored, as far as it is made",
         path("response"),
         problems=(404,),
+        refusal=OPENAI_REFUSAL,
         _200=_SHOWN,
     )
     async def get_response(self, request: "Request") -> "Response":
@@ -109,6 +112,7 @@ class ResponsesRoutes:
         "Forget the id of a response. Its session keeps what was said: to erase that, erase the session",
         path("response"),
         problems=(404,),
+        refusal=OPENAI_REFUSAL,
         _200=_SHOWN,
     )
     async def delete_response(self, request: "Request") -> "Response":
@@ -125,6 +129,7 @@ class ResponsesRoutes:
         "Cancel the turn of a response",
         path("response"),
         problems=(404,),
+        refusal=OPENAI_REFUSAL,
         _200=_SHOWN,
     )
     async def cancel_response(self, request: "Request") -> "Response":

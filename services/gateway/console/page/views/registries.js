@@ -92,7 +92,6 @@ function Registry({ kind, registry, chosen }) {
         )}</tbody>
       </table>
     </div>
-    ${kind === "policies" && html`<${TryPolicies} />`}
     ${
       adding &&
       html`<${Add} registry=${registry} value=${adding} entries=${items} onClose=${() => setAdding(null)}
@@ -195,7 +194,8 @@ function Try({ kind, name, entry }) {
           body: { input: text },
         }),
   )
-  if (kind === "policies" || (kind === "models" && entry.kind !== "llm")) return null
+  if (kind === "policies") return html`<${TryPolicies} tool=${entry.tool} />`
+  if (kind === "models" && entry.kind !== "llm") return null
   const submit = (event) => {
     event.preventDefault()
     run.run()
@@ -214,29 +214,22 @@ function Try({ kind, name, entry }) {
   </form>`
 }
 
-const A_CALL = { tool: "send_mail", args: { to: "ada@example.com" } }
-
-/** Ask which policy would decide about a call. */
-function TryPolicies() {
-  const [call, setCall] = useState(A_CALL)
-  const trial = useAction(() => askAsOperator("/v1/approval-policies/try", { method: "POST", body: call }))
-  const policy = trial.done?.policy
-  return html`<section class="panel" aria-label="Try the policies">
-    <h2>Try the policies</h2>
-    <p class="quiet">Which one would decide about a call: nothing is called. The call may have an effect, an instruction
-      and a tenant_id, too.</p>
-    <${JsonField} label="Call" value=${A_CALL} onChange=${setCall} rows=${5} />
-    <button type="button" disabled=${trial.busy || call === undefined} onClick=${() => trial.run()}>Try</button>
-    <${Problem} error=${trial.error} />
-    <p role="status">
-      ${
-        policy &&
-        html`<b>${policy.then}</b>, by
-        ${" "}<a href=${addressOf(["registries", "policies", policy.name])}>${policy.name}</a>`
-      }
-      ${trial.done && !policy && "No policy fits it: the tool and PENTAD_APPROVE decide."}
-    </p>
-  </section>`
+/** What all policies together say about a tool call, which is not made. */
+function TryPolicies({ tool }) {
+  const [call, setCall] = useState({ tool: tool && !tool.includes("*") ? tool : "echo", args: {} })
+  const say = useAction(() => askAsOperator("/v1/approval-policies/try", { method: "POST", body: call }))
+  return html`<${JsonField} label="Try it with this call" value=${call} onChange=${setCall} rows=${5} />
+    <button type="button" disabled=${say.busy || call === undefined} onClick=${() => say.run()}>
+      Ask the policies</button>
+    <${Problem} error=${say.error} />
+    ${
+      say.done &&
+      html`<p role="status">
+        ${say.done.then && html`<b>${say.done.then}</b>, by ${say.done.policy}`}
+        ${!say.done.then && "No policy fits: the tool itself decides."}
+        ${" "}${say.done.reason}
+      </p>`
+    }`
 }
 
 /** Add or change an entry; what differs from the one in use is shown before it is sent. */
