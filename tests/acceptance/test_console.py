@@ -91,6 +91,8 @@ async def test_two_tasks_stream_side_by_side_and_a_message_is_moved_by_hand(cons
         await expect(moved.get_by_text("moved from")).to_have_count(1)
         await moved.get_by_role("button", name="Move").click()
         await expect(moved.get_by_text("moved from")).to_have_count(2)
+        beside = page.get_by_label("Tasks and files")
+        await expect(beside.locator(".status:not(.completed)")).to_have_count(0)
 
 
 async def test_a_call_is_edited_and_approved_and_another_refused(console: Stage) -> None:
@@ -254,6 +256,25 @@ async def test_the_run_of_a_graph_is_watched(console: Stage) -> None:
 
 async def _is_archived(api: Api, task: str) -> bool:
     return (await api.get(f"/v1/tasks/{task}"))["archived_at"] is not None
+
+
+async def test_nodes_named_as_methods_of_objects_are_drawn_as_others_are(console: Stage) -> None:
+    names = ("constructor", "toString", "start")
+    graph = {
+        "name": "odd_names",
+        "nodes": [{"key": name, "kind": "llm", "system_prompt": "Write."} for name in names],
+        "edges": [{"from": names[0], "to": names[1]}, {"from": names[1], "to": names[2]}],
+        "entry": names[0],
+        "ends": [names[2]],
+    }
+    async with open_page(at(console, "registries", "graphs"), keys=_OPERATOR) as page:
+        await page.get_by_role("button", name="Add").click()
+        await page.get_by_label("Entry").fill(json.dumps(graph))
+        await page.get_by_role("button", name="Register").click()
+        await page.get_by_role("link", name="odd_names").click()
+        shown = page.get_by_role("region", name="Graph odd_names")
+        await expect(shown.locator(".node")).to_have_count(5)
+        await expect(shown.locator(".edge")).to_have_count(4)
 
 
 async def test_a_dialog_stays_as_it_is_while_its_task_goes_on(console: Stage) -> None:

@@ -3,7 +3,7 @@ import { ask, keys, signIn, signOut } from "./client.js"
 import { html, useEffect, useState } from "./html.js"
 import { Dialog, Problem } from "./parts/basics.js"
 import { addressOf, usePlace } from "./router.js"
-import { render } from "./vendor.js"
+import { Component, render } from "./vendor.js"
 import { ChatView } from "./views/chat.js"
 
 const THEME = "pentad.theme"
@@ -95,11 +95,26 @@ function Frame({ trouble, onAgain }) {
       ${!place.valid && html`<p class="problem">This address names no place of the console.</p>`}
       ${
         place.valid && view.name === name && view.View
-          ? html`<${view.View} place=${place} />`
+          ? html`<${Guarded} place=${place}><${view.View} place=${place} /><//>`
           : place.valid && html`<p class="quiet" role="status">Loading …</p>`
       }
     </main>
   </div>`
+}
+
+/** What is drawn of a view that fails: the error, until one goes elsewhere. The frame around it stays. */
+class Guarded extends Component {
+  static getDerivedStateFromError(error) {
+    return { error }
+  }
+
+  componentDidUpdate(before) {
+    if (this.state.error && before.place !== this.props.place) this.setState({ error: null })
+  }
+
+  render({ children }, { error }) {
+    return error ? html`<${Problem} error=${error} />` : children
+  }
 }
 
 function Keys({ onClose }) {

@@ -1,7 +1,8 @@
 // The shape of a graph of agents for a drawing: its nodes and all ways between them, those that no edge says as well.
 
-const START = "start"
-const END = "end"
+/** Names of the boxes at which all runs begin and end: no node can have them. */
+export const START = "(start)"
+export const END = "(end)"
 
 /** `graph` as `GET /v1/graphs/NAME` gives it. Returns `{nodes, edges}` for `FlowView`. */
 export function drawn(graph) {

@@ -14,7 +14,7 @@ const LOOP = 34
  */
 export function FlowView({ nodes, edges, visits = {}, passed = new Set(), onChoose, label }) {
   const drawing = useMemo(() => drawingOf(nodes, edges), [nodes, edges])
-  const loops = edges.filter((edge) => edge.from === edge.to && drawing.hasNode(edge.from))
+  const loops = edges.filter((edge) => edge.from === edge.to && drawing.hasNode(placeOf(edge.from)))
   const { width, height } = sizeOf(drawing, loops)
   return html`<div class="flow" tabindex="0" role="region" aria-label=${label}>
     <svg width=${width + 16} height=${height + 16} viewBox="-8 -8 ${width + 16} ${height + 16}">
@@ -25,14 +25,16 @@ export function FlowView({ nodes, edges, visits = {}, passed = new Set(), onChoo
       </defs>
       ${drawing
         .edges()
-        .map((edge) => html`<${Edge} of=${drawing.edge(edge)} passed=${passed.has(`${edge.v} ${edge.w}`)} />`)}
+        .map((edge) => drawing.edge(edge))
+        .map((edge) => html`<${Edge} of=${edge} passed=${passed.has(`${edge.from} ${edge.to}`)} />`)}
       ${loops.map(
-        (edge) => html`<${Loop} of=${drawing.node(edge.from)} condition=${edge.condition}
+        (edge) => html`<${Loop} of=${drawing.node(placeOf(edge.from))} condition=${edge.condition}
         passed=${passed.has(`${edge.from} ${edge.from}`)} />`,
       )}
       ${drawing
         .nodes()
-        .map((key) => html`<${Box} name=${key} of=${drawing.node(key)} visit=${visits[key]} onChoose=${onChoose} />`)}
+        .map((place) => drawing.node(place))
+        .map((box) => html`<${Box} name=${box.key} of=${box} visit=${visits[box.key]} onChoose=${onChoose} />`)}
     </svg>
   </div>`
 }
@@ -70,17 +72,22 @@ function Box({ name, of: { x, y, width, height, kind, end }, visit, onChoose }) 
   </g>`
 }
 
+/** A node's name in the layout, whose maps take `constructor` for what they have. */
+const placeOf = (key) => `:${key}`
+
 function drawingOf(nodes, edges) {
   const drawing = new graphlib.Graph({ multigraph: true })
   drawing.setGraph({ rankdir: "TB", nodesep: 36, ranksep: 44, edgesep: 16 })
   for (const { key, kind, end } of nodes) {
     const chars = Math.max(key.length, (kind ?? "").length + 10, 6)
-    drawing.setNode(key, { width: Math.min(chars, 30) * CHAR + 24, height: end ? 28 : HEIGHT, kind, end })
+    const width = Math.min(chars, 30) * CHAR + 24
+    drawing.setNode(placeOf(key), { key, width, height: end ? 28 : HEIGHT, kind, end })
   }
   edges.forEach(({ from, to, condition }, i) => {
-    if (from === to || !drawing.hasNode(from) || !drawing.hasNode(to)) return
+    if (from === to || !drawing.hasNode(placeOf(from)) || !drawing.hasNode(placeOf(to))) return
     const width = condition ? Math.min(condition.length, 34) * 6 : 0
-    drawing.setEdge(from, to, { condition, width, height: condition ? 16 : 0, labelpos: "c" }, String(i))
+    const words = { condition, width, height: condition ? 16 : 0, labelpos: "c" }
+    drawing.setEdge(placeOf(from), placeOf(to), { from, to, ...words }, String(i))
   })
   layout(drawing)
   return drawing
@@ -90,7 +97,7 @@ function drawingOf(nodes, edges) {
 function sizeOf(drawing, loops) {
   const { width, height } = drawing.graph()
   const reach = loops.map(({ from, condition = "" }) => {
-    const node = drawing.node(from)
+    const node = drawing.node(placeOf(from))
     return node.x + node.width / 2 + LOOP + Math.min(condition.length, 34) * 6
   })
   return { width: Math.max(width, ...reach), height }

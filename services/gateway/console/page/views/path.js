@@ -5,7 +5,7 @@ import { html, useMemo } from "../html.js"
 import { useLoaded } from "../loading.js"
 import { Problem, Status, TaskLink, Value } from "../parts/basics.js"
 import { FlowView } from "../parts/flow_view.js"
-import { drawn } from "../parts/flow_shape.js"
+import { drawn, END, START } from "../parts/flow_shape.js"
 
 const ENDED = ["completed", "failed", "cancelled"]
 const LIVE_MS = 500
@@ -91,15 +91,15 @@ function asGraph(run) {
 }
 
 function marksOf(run) {
-  const visits = {}
+  const visits = Object.create(null) // a node may be called as a method of objects
   const passed = new Set()
-  let before = "start"
+  let before = START
   for (const visit of run.path) {
     passed.add(`${before} ${visit.node}`)
     const state = { ok: "done", failed: "failed", running: "active" }[visit.outcome]
     visits[visit.node] = { times: (visits[visit.node]?.times ?? 0) + 1, state }
     before = visit.node
   }
-  if (run.success) passed.add(`${before} end`)
+  if (run.success) passed.add(`${before} ${END}`)
   return { visits, passed }
 }

@@ -219,12 +219,14 @@ function TryPolicies({ tool }) {
   const [call, setCall] = useState({ tool: tool && !tool.includes("*") ? tool : "echo", args: {} })
   const say = useAction(() => askAsOperator("/v1/approval-policies/try", { method: "POST", body: call }))
   return html`<${JsonField} label="Try it with this call" value=${call} onChange=${setCall} rows=${5} />
-    <button type="button" disabled=${say.busy || call === undefined} onClick=${() => say.run()}>Ask the policies</button>
+    <button type="button" disabled=${say.busy || call === undefined} onClick=${() => say.run()}>
+      Ask the policies</button>
     <${Problem} error=${say.error} />
     ${
       say.done &&
       html`<p role="status">
-        ${say.done.then ? html`<b>${say.done.then}</b>, by ${say.done.policy}` : "No policy fits: the tool itself decides."}
+        ${say.done.then && html`<b>${say.done.then}</b>, by ${say.done.policy}`}
+        ${!say.done.then && "No policy fits: the tool itself decides."}
         ${" "}${say.done.reason}
       </p>`
     }`
