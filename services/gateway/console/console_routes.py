@@ -27,6 +27,7 @@ _HEADERS = {
     "referrer-policy": "no-referrer",
 }
 """Headers of the page, which hold for all that it loads: its files go without them, and the first view is lighter."""
+_KNOWN = gives("it is the version that `If-None-Match` names")
 
 
 class ConsoleRoutes:
@@ -36,13 +37,25 @@ class ConsoleRoutes:
         self._on = on
 
     @open_operation(
-        "GET", "/console", "The web console, unless PENTAD_CONSOLE is off", _200=gives("", TEXT, "text/html")
+        "GET",
+        "/console",
+        "The web console, unless PENTAD_CONSOLE is off",
+        _200=gives("", TEXT, "text/html"),
+        _304=_KNOWN,
     )
     async def get_page(self, request: "Request") -> "Response":
         """Return the page of the console."""
         return self._answer(request, _INDEX)
 
-    @open_operation("GET", "/console/{file:path}", "A file of the web console", path("file"), _200=gives("", TEXT))
+    @open_operation(
+        "GET",
+        "/console/{file:path}",
+        "A file of the web console",
+        path("file"),
+        _200=gives("", TEXT),
+        _304=_KNOWN,
+        _307=gives("without a name the way leads to the page"),
+    )
     async def get_file(self, request: "Request") -> "Response":
         """Return a file of the console, or the way to its page where no file is named."""
         from starlette.responses import RedirectResponse

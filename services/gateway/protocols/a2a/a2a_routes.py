@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from pentad.services.gateway.protocols.a2a.dispatch import A2aDispatch
 
 _HOST = re.compile(r"(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
+_REFUSED: dict[str, Any] = {
+    f"_{status}": gives("an error in A2A's form", ANY_OBJECT) for status in (400, 404, 405, 409, 413, 415, 429)
+}
+"""Refusals of A2A itself, by status; who may come in is refused with a problem document, as everywhere."""
 _ANSWER = gives("as A2A 1.0 has it; a stream as server-sent events", ANY_OBJECT)
+_DECLARED: dict[str, Any] = {"problems": (501,), "right": "read", "_200": _ANSWER, **_REFUSED}
 _ABOUT = "docs/a2a.md. A token needs `read`, `send` for messages and cancels, and `approve` for decisions"
 _REST = "/a2a/rest/{call:path}"
 _PATH = {
@@ -68,25 +73,29 @@ class A2aRoutes:
         "/a2a",
         f"A2A 1.0 in JSON-RPC, and 0.3 for clients that send no A2A-Version: {_ABOUT}",
         body=json_body(ANY_OBJECT),
-        problems=(501,),
-        right="read",
-        _200=_ANSWER,
+        **_DECLARED,
     )
     async def rpc(self, request: "Request") -> Any:
         """Answer a request in JSON-RPC."""
         return await self._answered(request, "rpc")
 
-    @operation("GET", _REST, f"A2A 1.0 in REST: {_ABOUT}", _PATH, problems=(501,), right="read", _200=_ANSWER)
+    @operation(
+        "GET", _REST, f"A2A 1.0 in REST: {_ABOUT}", _PATH, problems=(501,), right="read", **_REFUSED, _200=_ANSWER
+    )
     async def rest_get(self, request: "Request") -> Any:
         """Answer a reading request in REST."""
         return await self._answered(request, "rest")
 
-    @operation("POST", _REST, f"A2A 1.0 in REST: {_ABOUT}", _PATH, problems=(501,), right="read", _200=_ANSWER)
+    @operation(
+        "POST", _REST, f"A2A 1.0 in REST: {_ABOUT}", _PATH, problems=(501,), right="read", **_REFUSED, _200=_ANSWER
+    )
     async def rest_post(self, request: "Request") -> Any:
         """Answer another request in REST."""
         return await self._answered(request, "rest")
 
-    @operation("DELETE", _REST, f"A2A 1.0 in REST: {_ABOUT}", _PATH, problems=(501,), right="read", _200=_ANSWER)
+    @operation(
+        "DELETE", _REST, f"A2A 1.0 in REST: {_ABOUT}", _PATH, problems=(501,), right="read", **_REFUSED, _200=_ANSWER
+    )
     async def rest_delete(self, request: "Request") -> Any:
         """Answer a removing request in REST."""
         return await self._answered(request, "rest")
