@@ -30,7 +30,7 @@ from google.protobuf.struct_pb2 import Value
 
 from tests.support.javascript.packages import installed
 from tests.support.models.replies import Reply, call, fail, say
-from tests.support.processes.stage import Stage, new_session, stage
+from tests.support.processes.stage import Stage, echo_asks, new_session, stage
 from tests.support.processes.up import ROOT
 from tests.support.waiting import PATIENCE_S
 
@@ -40,8 +40,7 @@ pytestmark = pytest.mark.acceptance
 @pytest.fixture(scope="module")
 def a2a(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     folder = tmp_path_factory.mktemp("a2a")
-    (folder / "policies.json").write_text('{"policies": [{"name": "echo", "tool": "echo", "then": "ask"}]}')
-    with stage(folder / "up", {"PENTAD_POLICIES": str(folder / "policies.json")}) as system:
+    with stage(folder / "up", echo_asks(folder)) as system:
         yield system
 
 

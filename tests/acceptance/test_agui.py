@@ -11,7 +11,7 @@ from httpx2 import AsyncClient
 
 from tests.support.javascript.packages import installed
 from tests.support.models.replies import Reply, call, fail, say
-from tests.support.processes.stage import Stage, new_session, stage
+from tests.support.processes.stage import Stage, echo_asks, new_session, stage
 from tests.support.processes.up import ROOT
 from tests.support.waiting import PATIENCE_S
 
@@ -22,8 +22,7 @@ _CLIENT = ROOT / "tests" / "support" / "javascript" / "agui_client.mjs"
 @pytest.fixture(scope="module")
 def agui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     folder = tmp_path_factory.mktemp("agui")
-    (folder / "policies.json").write_text('{"policies": [{"name": "echo", "tool": "echo", "then": "ask"}]}')
-    with stage(folder / "up", {"PENTAD_POLICIES": str(folder / "policies.json")}) as system:
+    with stage(folder / "up", echo_asks(folder)) as system:
         yield system
 
 

@@ -16,7 +16,7 @@ from tests.support.clients.api import Api
 from tests.support.javascript.packages import installed
 from tests.support.models.replies import Reply, call, say
 from tests.support.processes.cluster import Cluster
-from tests.support.processes.stage import Stage, new_session, stage
+from tests.support.processes.stage import Stage, echo_asks, new_session, stage
 from tests.support.redis.raw_redis import dead_letters
 from tests.support.waiting import PATIENCE_S, wait_until
 
@@ -32,8 +32,7 @@ _HOSTILE = (
 @pytest.fixture(scope="module")
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     folder = tmp_path_factory.mktemp("console")
-    (folder / "policies.json").write_text('{"policies": [{"name": "echo", "tool": "echo", "then": "ask"}]}')
-    with stage(folder / "up", {"PENTAD_POLICIES": str(folder / "policies.json"), "PENTAD_ADMIN_KEY": _ADMIN}) as system:
+    with stage(folder / "up", echo_asks(folder) | {"PENTAD_ADMIN_KEY": _ADMIN}) as system:
         yield system
 
 

@@ -14,7 +14,7 @@ from tests.support.javascript.node_tests import NO_NODE, NODE
 from tests.support.models.replies import Reply, call, say
 from tests.support.ports import free_port
 from tests.support.processes.cluster import Cluster
-from tests.support.processes.stage import Stage, new_session, stage
+from tests.support.processes.stage import Stage, echo_asks, new_session, stage
 from tests.support.redis.raw_redis import events_of, publish
 from tests.support.waiting import wait_until
 from tests.support.web.page_server import page_server
@@ -25,17 +25,11 @@ EPHEMERAL = ("content", "thinking", "tool_progress")
 KILLS = 4
 
 
-def policies_in(folder: Path) -> dict[str, str]:
-    """The setting by which a person must allow each call of ``echo``."""
-    (folder / "policies.json").write_text('{"policies": [{"name": "echo", "tool": "echo", "then": "ask"}]}')
-    return {"PENTAD_POLICIES": str(folder / "policies.json")}
-
-
 @pytest.fixture(scope="module")
 def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A system in which a person must allow each call of ``echo``."""
     folder = tmp_path_factory.mktemp("javascript")
-    with stage(folder / "up", policies_in(folder)) as system:
+    with stage(folder / "up", echo_asks(folder)) as system:
         yield system
 
 
@@ -44,7 +38,7 @@ def guarded(tmp_path: Path) -> Iterator[tuple[Stage, int]]:
     """Such a system with an API key, which lets in pages of this port."""
     port = free_port()
     keys = {"PENTAD_API_KEYS": "ka:default", "PENTAD_CORS_ORIGINS": f"http://127.0.0.1:{port}"}
-    with stage(tmp_path / "up", policies_in(tmp_path) | keys) as system:
+    with stage(tmp_path / "up", echo_asks(tmp_path) | keys) as system:
         yield system, port
 
 

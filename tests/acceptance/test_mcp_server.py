@@ -15,7 +15,7 @@ from mcp_types import CallToolResult, ElicitRequestFormParams, ElicitResult
 from tests.support.javascript.packages import installed
 from tests.support.models.replies import Reply, call, say
 from tests.support.processes.cluster import Cluster
-from tests.support.processes.stage import Stage, new_session, stage
+from tests.support.processes.stage import Stage, echo_asks, new_session, stage
 from tests.support.processes.up import ROOT
 from tests.support.waiting import wait_until
 
@@ -40,10 +40,9 @@ _GRADE = {
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     folder = tmp_path_factory.mktemp("mcp-server")
-    (folder / "policies.json").write_text('{"policies": [{"name": "echo", "tool": "echo", "then": "ask"}]}')
     (folder / "instructions.json").write_text(json.dumps({"instructions": [_GRADE]}))
     settings = {
-        "PENTAD_POLICIES": str(folder / "policies.json"),
+        **echo_asks(folder),
         "PENTAD_INSTRUCTIONS": str(folder / "instructions.json"),
         "PENTAD_FILES": str(folder / "files"),
     }

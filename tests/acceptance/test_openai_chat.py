@@ -15,7 +15,7 @@ from openai import AsyncOpenAI
 
 from tests.support.javascript.packages import installed
 from tests.support.models.replies import Reply, call, cut, fail, say
-from tests.support.processes.stage import Stage, new_session, stage
+from tests.support.processes.stage import Stage, echo_asks, new_session, stage
 from tests.support.processes.up import ROOT
 from tests.support.waiting import wait_until
 
@@ -28,12 +28,11 @@ _PNG = base64.b64decode(
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     folder = tmp_path_factory.mktemp("openai")
-    (folder / "policies.json").write_text('{"policies": [{"name": "echo", "tool": "echo", "then": "ask"}]}')
     (folder / "instructions.json").write_text(
         '{"instructions": [{"name": "pirate", "system_prompt": "Speak like a pirate.", "tools": []}]}'
     )
     settings = {
-        "PENTAD_POLICIES": str(folder / "policies.json"),
+        **echo_asks(folder),
         "PENTAD_INSTRUCTIONS": str(folder / "instructions.json"),
     }
     with stage(folder / "up", settings) as running:

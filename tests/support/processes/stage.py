@@ -51,6 +51,13 @@ def new_session() -> str:
     return f"s-{uuid4().hex[:12]}"
 
 
+def echo_asks(folder: Path) -> dict[str, str]:
+    """The setting by which a person must allow each call of ``echo``; its file is written into the folder."""
+    file = folder / "policies.json"
+    file.write_text('{"policies": [{"name": "echo", "tool": "echo", "then": "ask"}]}')
+    return {"PENTAD_POLICIES": str(file)}
+
+
 @contextmanager
 def stage(folder: Path, environment: Mapping[str, str] | None = None) -> Iterator[Stage]:
     """Start a system; at the end it must stop cleanly and leave no process."""
