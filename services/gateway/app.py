@@ -74,6 +74,8 @@ from pentad.services.gateway.schedules.schedule_routes import ScheduleRoutes
 from pentad.services.gateway.schedules.schedules import Schedules
 from pentad.services.gateway.tasks.approval_routes import ApprovalRoutes
 from pentad.services.gateway.tasks.approvals import Approvals
+from pentad.services.gateway.tasks.client_result_routes import ClientResultRoutes
+from pentad.services.gateway.tasks.client_results import ClientResults
 from pentad.services.gateway.tasks.comparisons import Comparisons
 from pentad.services.gateway.tasks.control import Control
 from pentad.services.gateway.tasks.direct_calls import DirectCalls
@@ -136,6 +138,7 @@ _EMBED_S = 30.0
 _START_QUIETLY_S = 1.0
 ROUTE_GROUPS: tuple[type, ...] = (
     *(MessageRoutes, SessionRoutes, FileRoutes, TokenRoutes, TaskRoutes, ApprovalRoutes, ForkRoutes, ToolRoutes),
+    ClientResultRoutes,
     *(MemoryRoutes, ForgettingRoutes, UpkeepRoutes, KnowledgeRoutes, ErasureRoutes),
     *(
         ModelRoutes,
@@ -202,10 +205,10 @@ class GatewayService:
         control = Control(actors, queries)
         self._schedules = TurnLoop(store, self._due_schedules(inbox, queries, control).once)
         moves = MessageMoves(store, queries, self._cases)
-        approvals = Approvals(store, queries, settings)
+        approvals, results = Approvals(store, queries, settings), ClientResults(store, queries, settings)
         self._access = Access(settings.api_keys, settings.admin_key, settings.pentad_cors_origins)
         self._websockets = WebSockets(
-            self._access, self._streams, Commands(self._intake, control, moves, approvals), shards
+            self._access, self._streams, Commands(self._intake, control, moves, approvals, results), shards
         )
         secrets = WebhookSecrets(settings)
         self._dispatch = WebhookDispatch(store, settings, secrets)
@@ -224,6 +227,7 @@ class GatewayService:
             TokenRoutes(self._access),
             TaskRoutes(queries, tasks, control, moves, shards),
             ApprovalRoutes(approvals),
+            ClientResultRoutes(results),
             SignInRoutes(SignIns(store), approvals),
             ForkRoutes(forks, Comparisons(queries)),
             ToolRoutes(queries, DirectCalls(store, queries, self._intake, turns)),
