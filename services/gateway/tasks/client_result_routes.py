@@ -50,5 +50,5 @@ class ClientResultRoutes:
         call: str = request.path_params["tool_call_id"]
         if not is_identifier(call):
             raise missing("there is no such call")
-        await self._results.take(tenant, task, call, await read_asked(request, read_client_result), session)
+        await self._results.accept(tenant, task, call, await read_asked(request, read_client_result), session)
         return answer({"task_id": task, "tool_call_id": call})

@@ -29,14 +29,14 @@ _READ = ("session", "open", "correlation", "traceparent", "parent")
 
 
 class ClientResults:
-    """Takes the results of calls that clients make themselves."""
+    """Accepts the results of calls that clients make themselves."""
 
     def __init__(self, store: Store, queries: Queries, settings: Settings) -> None:
         self._store, self._queries = store, queries
         self._maxlen, self._ttl_s = settings.pentad_events_maxlen, settings.pentad_events_ttl_s
 
-    async def take(self, tenant: str, task: str, call: str, sent: SentResult, session: str | None = None) -> None:
-        """Take a result, once: the same again changes nothing. ``session``: the only one that the caller may see.
+    async def accept(self, tenant: str, task: str, call: str, sent: SentResult, session: str | None = None) -> None:
+        """Accept a result, once: the same again changes nothing. ``session``: the only one that the caller may see.
 
         Raises ``ProblemError``: 404 for a call that no client makes, 409 for another result than the first and for a
         task that has ended, 503.

@@ -177,8 +177,8 @@ class WebSocketSession:
             await self._decide(body)
             return None
         self._caller.check("send")
-        if command == "tool_result":
-            await self._take_result(body)
+        if command == "result":
+            await self._accept_result(body)
             return None
         if (control := control_of(command)) is not None:
             task = body.get("task_id")
@@ -211,11 +211,11 @@ class WebSocketSession:
         who, keys = decider(self._caller), self._keys
         await self._commands.approvals.decide(keys.tenant, task, call, asked, who, keys.session)
 
-    async def _take_result(self, body: dict[str, Any]) -> None:
+    async def _accept_result(self, body: dict[str, Any]) -> None:
         """Take the result of a client's tool; the session's ``tool_result`` event tells it to all of its clients."""
         task, call = _named_call(body)
         sent, keys = read_client_result(_beside_call(body)), self._keys
-        await self._commands.results.take(keys.tenant, task, call, sent, keys.session)
+        await self._commands.results.accept(keys.tenant, task, call, sent, keys.session)
 
     async def _text(self, text: str | None) -> None:
         if text is not None:

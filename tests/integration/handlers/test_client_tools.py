@@ -43,7 +43,7 @@ class Client:
     async def send(self, text: str, call: str = "", *, ok: bool = True) -> None:
         """Send the result of a call, the first if none is named."""
         call = call or (await self.calls())[0]["tool_call_id"]
-        await self._results.take("default", (await self.flow.task()).task, call, SentResult(text, ok))
+        await self._results.accept("default", (await self.flow.task()).task, call, SentResult(text, ok))
 
 
 async def client(store: Store, folder: Path, *calls: tuple[str, str], **more: Any) -> Client:

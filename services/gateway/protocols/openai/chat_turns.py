@@ -137,7 +137,7 @@ class ChatTurns:
         digest = digest_of([texts, asked.digest])
         message_id = await self._places.message_id(scope, digest, naming.key)
         if asked.results:
-            kept = await self._take_results(tenant, asked)
+            kept = await self._accept_results(tenant, asked)
             if kept is not None and not asked.text:
                 keys = self._queries.session_keys(tenant, kept.session)
                 stream = await self._streams.open(keys, kept.after.encode())
@@ -151,7 +151,7 @@ class ChatTurns:
         keys, stream = begun
         return ChatTurn(asked, naming, scope, digest, keys, message_id, stream)
 
-    async def _take_results(self, tenant: str, asked: ChatAsked) -> KeptCall | None:
+    async def _accept_results(self, tenant: str, asked: ChatAsked) -> KeptCall | None:
         """Hand over the results of the client's tools, and return the call of the last of them, if it is known.
 
         Results with which the turn has gone on before are left out. Where a message follows, late ones are too.
@@ -165,7 +165,7 @@ class ChatTurns:
             if known is None or newest is None or known.after != newest.after:
                 continue
             try:
-                await self._results.take(tenant, known.task, each.call, each.sent, known.session)
+                await self._results.accept(tenant, known.task, each.call, each.sent, known.session)
             except ProblemError as problem:
                 if not asked.text or problem.status not in _TOO_LATE:
                     raise
