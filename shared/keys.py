@@ -345,6 +345,12 @@ def chat_response(shard: int, tenant: str, response: str) -> str:
     return f"{tag(shard)}:chat:{tenant}:response:{encoded_id(response)}"
 
 
+def agui_run(keys: "SessionKeys", run: str) -> str:
+    """Says which task a run of AG-UI goes on with that a decision has begun, and behind which event; has the TTL of a
+    message's id."""
+    return f"{keys.header}:agui:{encoded_id(run)}"
+
+
 def webhook_lease(shard: int) -> str:
     """String that says which gateway sends the events of a shard to webhooks; ends seconds after that one does."""
     return f"{tag(shard)}:webhook-lease"
