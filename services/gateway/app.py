@@ -60,6 +60,7 @@ from pentad.services.gateway.operator.version_routes import VersionRoutes
 from pentad.services.gateway.protocols.a2a.a2a_parts import A2aParts
 from pentad.services.gateway.protocols.a2a.a2a_routes import A2aRoutes
 from pentad.services.gateway.protocols.agui.agui_routes import AguiRoutes
+from pentad.services.gateway.protocols.agui.decided_runs import DecidedRuns
 from pentad.services.gateway.protocols.mcp_server.file_resources import FileResources
 from pentad.services.gateway.protocols.mcp_server.mcp_routes import LateMcpServer, McpRoutes
 from pentad.services.gateway.protocols.mcp_server.memory_tools import MemoryTools
@@ -248,7 +249,7 @@ class GatewayService:
         self._mcp = LateMcpServer(SessionTools(parts), self._memory_tools, files, self._book)
         a2a = A2aParts(streams, turns, queries, approvals, parts.control, tasks, self._workspaces, parts.shards)
         return (
-            AguiRoutes(streams, turns, queries, approvals, parts.shards),
+            AguiRoutes(streams, turns, queries, approvals, DecidedRuns(self._store), parts.shards),
             McpRoutes(self._mcp),
             A2aRoutes(a2a, self._book, self._settings, VERSION),
         )

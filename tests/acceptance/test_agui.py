@@ -168,6 +168,83 @@ async def test_a_client_that_was_cut_off_takes_the_run_up_where_it_was(agui: Sta
     assert missing.status_code == 404
 
 
+async def told_by(http: AsyncClient, body: dict[str, Any], until: str = "RUN_FINISHED") -> tuple[list[Any], str]:
+    """The events of a run up to one of this type, and the cursor of the last one that has any."""
+    seen, cursor = list[Any](), ""
+    async with http.stream("POST", "/agui", json=body) as response:
+        assert response.status_code == 200, await response.aread()
+        async for line in response.aiter_lines():
+            cursor = line.removeprefix("id: ") if line.startswith("id: ") else cursor
+            if line.startswith("data: "):
+                seen.append(json.loads(line.removeprefix("data: ")))
+            if seen and seen[-1]["type"] == until:
+                break
+    return seen, cursor
+
+
+def in_stream(text: str) -> list[Any]:
+    return [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
+
+
+def text_in(events: list[Any]) -> str:
+    return "".join(event["delta"] for event in events if event["type"] == "TEXT_MESSAGE_CONTENT")
+
+
+async def test_a_run_that_a_decision_has_begun_is_taken_up_by_its_id(agui: Stage) -> None:
+    thread, more = new_session(), asyncio.Event()
+
+    def script(request: dict[str, Any]) -> Reply:
+        if request["messages"][-1]["role"] == "tool":
+            return say("one two three four", chunks=4, wait=more, wait_after=2)
+        return call(("echo", {"text": "secret"}), text="let me see")
+
+    said = {"threadId": thread, "runId": "r1", "messages": [{"id": "u", "role": "user", "content": "say it"}]}
+    async with agui.model(script), AsyncClient(base_url=agui.url, trust_env=False, timeout=PATIENCE_S) as http:
+        first, _ = await told_by(http, said)
+        [asked] = first[-1]["outcome"]["interrupts"]
+        answer = {"interruptId": asked["id"], "status": "resolved", "payload": True}
+        decided = {"threadId": thread, "runId": "r2", "messages": said["messages"], "resume": [answer]}
+        seen, cursor = await told_by(http, decided, "TEXT_MESSAGE_CONTENT")
+        more.set()
+        again = in_stream((await http.get(f"/agui/runs/r2?threadId={thread}&after={cursor}")).text)
+        whole = in_stream((await http.get(f"/agui/runs/r2?threadId={thread}")).text)
+        repeated, _ = await told_by(http, decided)
+        late = await http.post("/agui", json=decided | {"runId": "r3", "resume": [answer | {"payload": False}]})
+        unknown = await http.get(f"/agui/runs/r3?threadId={thread}")
+        foreign = await http.get(f"/agui/runs/r2?threadId={new_session()}")
+    assert seen[0]["runId"] == "r2"
+    assert [event["type"] for event in again[:2]] == ["RUN_STARTED", "MESSAGES_SNAPSHOT"]
+    assert [m["content"] for m in again[1]["messages"] if m["role"] == "user"] == ["say it"]
+    for events in (again, whole, repeated):
+        assert text_in(events) == "one two three four"
+        assert events[-1]["outcome"] == {"type": "success"}
+        assert {event["runId"] for event in events if "runId" in event} == {"r2"}
+    assert late.status_code == 409
+    assert unknown.status_code == 404, "a run whose decision was refused"
+    assert foreign.status_code == 404
+
+
+async def test_a_snapshot_of_a_run_that_a_decision_has_begun_has_each_text_once(agui: Stage) -> None:
+    thread = new_session()
+
+    def script(request: dict[str, Any]) -> Reply:
+        if request["messages"][-1]["role"] == "tool":
+            return say("it is said")
+        return call(("echo", {"text": "secret"}))
+
+    said = {"threadId": thread, "runId": "r1", "messages": [{"id": "u", "role": "user", "content": "say it"}]}
+    async with agui.model(script), AsyncClient(base_url=agui.url, trust_env=False, timeout=PATIENCE_S) as http:
+        first, _ = await told_by(http, said)
+        [asked] = first[-1]["outcome"]["interrupts"]
+        answer = {"interruptId": asked["id"], "status": "resolved", "payload": True}
+        _, cursor = await told_by(
+            http, {"threadId": thread, "runId": "r2", "messages": [], "resume": [answer]}, "STEP_FINISHED"
+        )
+        again = in_stream((await http.get(f"/agui/runs/r2?threadId={thread}&after={cursor}")).text)
+    texts = [m["content"] for m in again[1]["messages"] if m["role"] in ("user", "assistant") and m.get("content")]
+    assert texts == ["say it", "it is said"]
+
+
 async def test_a_message_while_a_call_waits_interrupts_its_run_with_that_call(agui: Stage) -> None:
     """The official client allows no such run; others may."""
     thread = new_session()

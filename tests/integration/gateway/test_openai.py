@@ -12,6 +12,7 @@ from pentad.services.gateway.app import GatewayService
 from pentad.services.gateway.protocols.openai.chat_request import REQUEST_LIMIT
 from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import NO_TLS, running
+from tests.integration.gateway.speaker import Speaker
 from tests.support.waiting import PATIENCE_S, wait_until
 
 CHAT = "/openai/v1/chat/completions"
@@ -170,3 +171,33 @@ async def test_every_key_of_a_conversation_has_an_end(redis_url: str) -> None:
             assert any(b":place:" in key for key in keys)
         finally:
             await store.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "form"),
+    [
+        (CHAT, {"messages": [{"role": "user", "content": "count"}], "response_format": {"type": "json_object"}}),
+        ("/openai/v1/responses", {"input": "count", "text": {"format": {"type": "json_object"}}}),
+    ],
+)
+async def test_json_is_one_value_in_a_stream_also_of_a_turn_that_has_said_two(
+    http: httpx2.AsyncClient, redis_url: str, store: Store, path: str, form: dict[str, Any]
+) -> None:
+    """A message that overtakes the end has the task answer twice."""
+    async with http.stream("POST", path, json={"model": "pentad", "stream": True} | form) as response:
+        [asked] = await inbound(redis_url)
+        speaker = Speaker(store, asked.session_id or "")
+        await speaker.routed(asked.message_id or "")
+        for step in (1, 2):
+            await speaker.delta(f'{{"n": {step}', 0, step=step)
+            await speaker.say("message", step=step, attempt=1, content=f'{{"n": {step}}}')
+        await speaker.say("task_end", status="completed", steps=2)
+        lines = [line.removeprefix("data: ") async for line in response.aiter_lines() if line.startswith("data: {")]
+    told = [json.loads(line) for line in lines]
+    if path == CHAT:
+        texts = [text for each in told for choice in each["choices"] if (text := choice["delta"].get("content"))]
+    else:
+        texts = [each["delta"] for each in told if each["type"] == "response.output_text.delta"]
+        kept = (await http.get(f"{path}/{told[0]['response']['id']}")).json()
+        assert [json.loads(item["content"][0]["text"]) for item in kept["output"]] == [{"n": 2}]
+    assert [json.loads(text) for text in texts] == [{"n": 2}]

@@ -129,6 +129,25 @@ async def test_events_are_sent_in_order_signed_and_without_deltas(
     assert body["data"]["id"].count("-") == 1
 
 
+async def test_an_answer_is_not_read_beyond_its_head(
+    http: httpx2.AsyncClient, receiver: Receiver, speaker: Speaker
+) -> None:
+    """A receiver whose answers never end holds back no event: of a body nothing is waited for, and nothing kept."""
+
+    async def endless(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n")
+        await writer.drain()
+        await receiver.hanging.wait()
+
+    receiver.answer("hook", endless)
+    await register(http, receiver.url())
+    await speaker.session()
+    await speaker.turn("m1")
+    await wait_until("the turn to be sent", lambda: "task_end" in kinds(receiver.events()))
+    assert kinds(receiver.events()) == ["message_routed", "task_start", "message", "task_end"]
+    assert len(receiver.requests()) == 4, "each event was taken at its first attempt"
+
+
 async def test_only_wanted_events_of_the_session_are_sent(
     http: httpx2.AsyncClient, receiver: Receiver, store: Store
 ) -> None:

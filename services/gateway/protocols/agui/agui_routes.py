@@ -1,18 +1,22 @@
 """The routes of AG-UI: a run is a turn of a session, and a client that was cut off takes it up where it was."""
 
 import asyncio
+from collections.abc import Sequence
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pentad.contracts.ids import is_external_id
 from pentad.contracts.turns import TurnTracker
+from pentad.services.gateway.domain.approval import AskedDecision
 from pentad.services.gateway.domain.frames import UnreadableError
 from pentad.services.gateway.edge.http import caller_of, read_body, scope_of, session_keys
 from pentad.services.gateway.edge.operations import operation
-from pentad.services.gateway.edge.problems import bad, invalid, missing
+from pentad.services.gateway.edge.problems import ProblemError, bad, invalid, missing
 from pentad.services.gateway.edge.schemas import ANY_OBJECT, TEXT, gives, json_body, path, query
+from pentad.services.gateway.protocols.agui.decided_runs import DecidedRun, DecidedRuns
 from pentad.services.gateway.protocols.agui.run_events import RunEvents
 from pentad.services.gateway.protocols.agui.run_input import (
+    Interrupted,
     RunInput,
     answers_of,
     decision_of,
@@ -20,7 +24,7 @@ from pentad.services.gateway.protocols.agui.run_input import (
     text_of_answer,
 )
 from pentad.services.gateway.protocols.agui.translation import AguiRun
-from pentad.services.gateway.tasks.approvals import Approvals, decider
+from pentad.services.gateway.tasks.approvals import Approvals, Decider, decider
 from pentad.services.gateway.tasks.event_stream import EventStream
 from pentad.services.gateway.tasks.message_routes import message_of
 from pentad.services.gateway.tasks.queries import Queries
@@ -42,10 +46,16 @@ class AguiRoutes:
     """Routes of AG-UI 1.0. ``shards``: of the system."""
 
     def __init__(
-        self, streams: TurnStreams, turns: TurnFollower, queries: Queries, approvals: Approvals, shards: int
+        self,
+        streams: TurnStreams,
+        turns: TurnFollower,
+        queries: Queries,
+        approvals: Approvals,
+        decided: DecidedRuns,
+        shards: int,
     ) -> None:
         self._streams, self._turns, self._queries, self._approvals = streams, turns, queries, approvals
-        self._shards = shards
+        self._decided, self._shards = decided, shards
 
     @operation(
         "POST",
@@ -89,13 +99,39 @@ class AguiRoutes:
         keys = session_keys(tenant, asked.thread_id, self._shards)
         stream = await self._streams.open(keys, None)
         try:
-            for each, decision in decisions:
-                await self._approvals.decide(tenant, task, each.call, decision, decider(caller), session)
-        except BaseException:
+            begun, is_new = await self._begin_decided(keys, asked.run_id, task, stream.position)
+            await self._decide(keys, asked.run_id, decisions, decider(caller), session, forget=is_new)
+        finally:
             stream.close()
-            raise
-        made = AguiRun(asked.thread_id, asked.run_id, TurnTracker("", task_id=task), asked.messages)
-        return self._answer(request, made, keys, stream)
+        made = _decided_run(asked.thread_id, asked.run_id, begun, asked.messages)
+        return self._answer(request, made, keys, await self._streams.open(keys, begun.begins.encode()))
+
+    async def _begin_decided(self, keys: SessionKeys, run: str, task: str, position: bytes) -> tuple[DecidedRun, bool]:
+        """Return what a run is that begins with a decision, and whether it is new. Raises ``ProblemError`` (409)."""
+        mine = DecidedRun(task_id=task, begins=position.decode())
+        begun = await self._decided.keep(keys, run, mine)
+        if begun.task_id != task:
+            raise ProblemError(409, "runId: another run has this id: give each run one of its own")
+        return begun, begun == mine
+
+    async def _decide(
+        self,
+        keys: SessionKeys,
+        run: str,
+        decisions: Sequence[tuple[Interrupted, AskedDecision]],
+        who: Decider,
+        session: str | None,
+        *,
+        forget: bool,
+    ) -> None:
+        """Take the decisions. ``forget``: a run is not kept of which none was taken."""
+        for number, (each, decision) in enumerate(decisions):
+            try:
+                await self._approvals.decide(keys.tenant, each.task, each.call, decision, who, session)
+            except ProblemError:
+                if forget and number == 0:
+                    await self._decided.forget(keys, run)
+                raise
 
     @operation(
         "GET",
@@ -121,6 +157,10 @@ class AguiRoutes:
             after = parse_cursor(request.query_params.get("after") or request.headers.get("last-event-id") or "0")
         except BadCursorError as error:
             raise bad(str(error)) from None
+        decided = await self._decided.read(keys, run)
+        if decided is not None:
+            stream = await self._streams.open(keys, decided.begins.encode())
+            return self._answer(request, _decided_run(thread, run, decided), keys, stream, after)
         if not await self._appears(keys, run):
             raise missing("there is no such run in this thread, or it was long ago")
         made = AguiRun(thread, run, TurnTracker(run))
@@ -140,3 +180,8 @@ class AguiRoutes:
     ) -> EventStream:
         source = RunEvents(run, keys, stream, self._queries, self._approvals, after)
         return EventStream(self._streams.closing, source, caller_of(request).left_s)
+
+
+def _decided_run(thread: str, run: str, begun: DecidedRun, base: Sequence[Any] = ()) -> AguiRun:
+    """Return a run that a decision has begun, before its first event."""
+    return AguiRun(thread, run, TurnTracker("", task_id=begun.task_id), base, begun.begins_ms)

@@ -46,8 +46,8 @@ class RunEvents:
                 yield _block(self._run.begin())
             else:
                 late = await self._catch_up(_place(self._after))
-                turns = messages_of(await self._queries.messages(self._keys), self._run.run, self._run.turn.task_id)
-                yield _block(self._run.resumed(turns))
+                run, turns = self._run, await self._queries.messages(self._keys)
+                yield _block(run.resumed(messages_of(turns, run.run, run.turn.task_id, run.since_ms)))
                 yield await self._told(late)
             while not self._run.over:
                 try:

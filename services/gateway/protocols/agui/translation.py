@@ -29,6 +29,7 @@ from pentad.contracts.events import (
     ToolProgress,
     ToolResultEvent,
 )
+from pentad.contracts.ids import milliseconds
 from pentad.contracts.turns import ASKED, NEEDS_APPROVAL, TurnEnd, TurnTracker
 from pentad.services.gateway.domain.waited_turn import known_event
 from pentad.services.gateway.protocols.agui.run_input import Interrupted
@@ -73,6 +74,8 @@ class AguiRun:
     run: str
     turn: TurnTracker
     base: Sequence[Any] = ()
+    since_ms: int | None = None
+    """Time in ms of the last event before a run that a decision has begun; None for one with a message."""
     _open: dict[str, _OpenText] = field(default_factory=dict)
     """Texts that are being written, by task: tasks that a task has started write at the same time."""
     _steps: dict[str, str] = field(default_factory=dict)
@@ -421,18 +424,32 @@ def _usage_of(usage: TaskUsage) -> Out:
     return {"inputTokens": given, "outputTokens": made, "totalTokens": given + made, **cached}
 
 
-def messages_of(turns: Sequence[Mapping[str, Any]], run: str = "", task: str | None = None) -> list[Out]:
+def messages_of(
+    turns: Sequence[Mapping[str, Any]], run: str = "", task: str | None = None, since_ms: int | None = None
+) -> list[Out]:
     """Return the messages of a session as AG-UI has them.
 
     ``run``, ``task``: id of a run's message, and its task, whose answers since then are left out: the run has them.
+    ``since_ms``: time since which they are left out, for a run without a message.
     """
     made: list[Out] = []
     begun = False
     for number, turn in enumerate(turns):
         role, message, whose = turn.get("role"), turn.get("message_id"), turn.get("task_id")
+        if role not in ("user", "assistant"):
+            continue
         begun = begun or (role == "user" and message == run != "")
-        if role not in ("user", "assistant") or (begun and role == "assistant" and whose == task):
+        is_of_run = begun if since_ms is None else _at_ms(turn) > since_ms
+        if is_of_run and role == "assistant" and whose == task:
             continue
         id_ = message if role == "user" and message else f"{whose}:turn-{number}"
         made.append({"id": id_, "role": role, "content": str(turn.get("content") or "")})
     return made
+
+
+def _at_ms(turn: Mapping[str, Any]) -> int:
+    """Return the time of a message in ms; 0 for one that has none."""
+    try:
+        return milliseconds(str(turn.get("at")))
+    except ValueError:
+        return 0
