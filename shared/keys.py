@@ -349,6 +349,8 @@ def chat_call(shard: int, tenant: str, call: str) -> str:
     """Says to which task a call belongs that an OpenAI client makes, and after which event its turn goes on; has the
     TTL of a session."""
     return f"{tag(shard)}:chat:{tenant}:call:{call}"
+
+
 def agui_run(keys: "SessionKeys", run: str) -> str:
     """Says which task a run of AG-UI goes on with that a decision has begun, and behind which event; has the TTL of a
     message's id."""

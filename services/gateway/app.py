@@ -249,7 +249,7 @@ class GatewayService:
         self._mcp = LateMcpServer(SessionTools(parts), self._memory_tools, files, self._book)
         a2a = A2aParts(streams, turns, queries, approvals, parts.control, tasks, self._workspaces, parts.shards)
         return (
-            AguiRoutes(streams, turns, queries, approvals, DecidedRuns(self._store), parts.shards),
+            AguiRoutes(streams, turns, queries, approvals, self._results, DecidedRuns(self._store), parts.shards),
             McpRoutes(self._mcp),
             A2aRoutes(a2a, self._book, self._settings, VERSION),
         )

@@ -19,6 +19,7 @@ from pentad.services.task_runner.domain.plan import (
     End,
     Enqueue,
     Finish,
+    GoesOn,
     Hold,
     Idle,
     Pause,
@@ -155,6 +156,13 @@ def _answered(writer: StepWriter, _: Answered, __: Materials) -> None:
     writer.set_active("tools are still under way")
 
 
+def _goes_on(writer: StepWriter, _: GoesOn, __: Materials) -> None:
+    """The task is active again: whoever looks at it while its model is asked must not think that it waits."""
+    writer.postpone()
+    writer.set_active("it goes on")
+    writer.commit.rewake()
+
+
 def _await_answers(writer: StepWriter, plan: AwaitAnswers, _: Materials) -> None:
     """Wait for persons' decisions or the client's results. Results and messages stay where they are until then."""
     writer.postpone()
@@ -206,6 +214,7 @@ WRITES: Mapping[type[Plan], Callable[[StepWriter, Any, Materials], None]] = Mapp
         End: _end,
         Enqueue: _enqueue,
         Finish: _finish,
+        GoesOn: _goes_on,
         Hold: _hold,
         Idle: _idle,
         Pause: _pause,

@@ -17,7 +17,7 @@ from pentad.services.gateway.domain.task_path import path_of, path_of_agents
 from pentad.services.gateway.domain.tool_call import is_call_session
 from pentad.services.gateway.domain.waited_turn import WaitedTurn
 from pentad.services.gateway.edge.pages import IndexEntry, Page, newest_first
-from pentad.shared.actors.headers import pairs, read_session
+from pentad.shared.actors.headers import TaskHeader, pairs, read_session
 from pentad.shared.actors.session_header import session_header
 from pentad.shared.actors.sessions import last_turns, load_task, load_tasks
 from pentad.shared.actors.step_prompt import materials_of, rebuild
@@ -173,11 +173,19 @@ class Queries:
 
     async def session_tasks(self, keys: SessionKeys) -> list[dict[str, Any]]:
         """Return the tasks of a session's last messages that are not archived, oldest first."""
+        return [header.describe().model_dump(mode="json") for header in await self._session_headers(keys)]
+
+    async def task_of_call(self, keys: SessionKeys, call: str) -> str | None:
+        """Return the task of a session that waits for its client's result of this call; None for none."""
+        open_calls = ((each, header) for header in await self._session_headers(keys) for each in header.open)
+        return next((header.task_id for each, header in open_calls if (each.id, each.target) == (call, "client")), None)
+
+    async def _session_headers(self, keys: SessionKeys) -> list[TaskHeader]:
         named = [turn.get("task_id") for turn in await self.messages(keys)]
         session = session_header(pairs(await self._store.call("HGETALL", keys.header)))
         ids = [name for name in named if isinstance(name, str)] + [session.done, *session.recent]
         found = await load_tasks(self._store, keys.shard, keys.tenant, list(dict.fromkeys(ids)))
-        return [header.describe().model_dump(mode="json") for header in found if header is not None]
+        return [header for header in found if header is not None]
 
     async def session_of(self, tenant: str, task: str) -> str | None:
         """Return the session of a task, or None if the tenant has no such task."""

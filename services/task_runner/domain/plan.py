@@ -106,6 +106,11 @@ class Answered:
 
 
 @immutable
+class GoesOn:
+    """The task waits no more, and says so before its model is asked, which may take long. Its mail is handled next."""
+
+
+@immutable
 class AwaitAnswers:
     """The task waits for persons' decisions about its calls alone, or for results of its client. All mail stays until
     they have come.
@@ -204,6 +209,7 @@ Plan = (
     | StillPaused
     | Stale
     | Answered
+    | GoesOn
     | AwaitAnswers
     | Advance
     | Finish
@@ -222,7 +228,9 @@ def plan(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:
     goes_on = isinstance(wanted, AskModel | CallAgain | Answered | Advance)
     if task.status == "pending" and (goes_on or isinstance(wanted, Idle | Stale)):
         return Idle(arrived.control_numbers) if task.queued else Start()
-    return Enqueue() if task.queued and goes_on else wanted
+    if task.queued and goes_on:
+        return Enqueue()
+    return GoesOn() if task.waits and isinstance(wanted, AskModel | CallAgain) else wanted
 
 
 def _plan_with_place(task: TaskHeader, arrived: Arrived, now: int, bounds: Bounds) -> Plan:

@@ -154,7 +154,7 @@ async def test_a_task_that_nobody_answers_is_stale_and_a_message_goes_on_with_it
     assert await due(store, task, "wait") is not None
     await flow.say("yes")
     await flow.drive()
-    assert await statuses(store) == ["waiting", "stale", "completed"]
+    assert await statuses(store) == ["waiting", "stale", "active", "completed"]
     assert [await due(store, task, kind) for kind in ("stale", "wait")] == [None, None]
 
 
@@ -204,7 +204,7 @@ async def test_a_call_that_takes_longer_than_a_task_may_be_silent_makes_it_stale
     assert await flow.status() == "stale"
     flow._served.append(tools)
     await flow.drive()
-    assert await statuses(store) == ["stale", "completed"]
+    assert await statuses(store) == ["stale", "active", "completed"]
     assert await due(store, task, "stale") is None
 
 

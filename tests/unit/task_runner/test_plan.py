@@ -13,12 +13,14 @@ from pentad.services.task_runner.domain.arrived import Arrived, sort_mail
 from pentad.services.task_runner.domain.plan import (
     Answered,
     AskModel,
+    AwaitAnswers,
     Bounds,
     CallAgain,
     Closed,
     End,
     Enqueue,
     Finish,
+    GoesOn,
     Hold,
     Idle,
     Pause,
@@ -78,6 +80,8 @@ FINISH = Finish("d", "complete")
 QUESTION = OpenCall("q", "ask_user", "", "person")
 DONE = OpenCall("d", "complete_task", "", "runner")
 ASKING = replace(ACTIVE, status="waiting", reason="question", waiting_at=NOW, open=(QUESTION,))
+OF_CLIENT = OpenCall("k", "get_place", "", "client")
+ON_CLIENT = replace(ACTIVE, status="waiting", reason="client_tools", waiting_at=NOW, open=(OF_CLIENT,))
 CANCELLED = closed("the task was cancelled", *CALLS)
 LATE = "no result within the step's time limit"
 NOTHING = Budget(steps=0)
@@ -99,7 +103,7 @@ NOTHING = Budget(steps=0)
             ends("cancelled", CANCELLED[1:]), id="cancel with one result there",
         ),
         pytest.param(ACTIVE, [user(1), control(2, "cancel")], ends("cancelled"), id="cancel and a message"),
-        pytest.param(replace(ACTIVE, status="waiting"), [user(1)], AskModel(), id="an answer to a question"),
+        pytest.param(replace(ACTIVE, status="waiting"), [user(1)], GoesOn(), id="an answer to a question"),
         pytest.param(
             replace(ASKED, deadline=NOW), [control(1, "deadline")],
             ends("deadline_exceeded", closed("the deadline has passed", *CALLS)), id="the deadline",
@@ -116,19 +120,30 @@ NOTHING = Budget(steps=0)
         pytest.param(replace(ASKED, budget=Budget(steps=1), turn_steps=1), [result(1, "c1"), result(2, "c2")],
                      Pause("budget_exceeded"), id="a budget used up"),
         pytest.param(ASKING, [control(1, "timeout")], Idle((1,)), id="a question has no time limit"),
-        pytest.param(ASKING, [user(1)], AskModel(), id="an answered question"),
+        pytest.param(ASKING, [user(1)], GoesOn(), id="an answered question"),
         pytest.param(replace(ASKING, open=(QUESTION, CALLS[0])), [user(1)], Answered(), id="answered, a call is open"),
         pytest.param(replace(ASKING, open=(QUESTION, CALLS[0])), [result(1, "c1")], Idle(), id="a result, no answer"),
-        pytest.param(replace(ASKING, open=(QUESTION, CALLS[0])), [result(1, "c1"), user(2)], AskModel(),
+        pytest.param(replace(ASKING, open=(QUESTION, CALLS[0])), [result(1, "c1"), user(2)], GoesOn(),
                      id="an answer and a result"),
         pytest.param(replace(ASKING, open=(QUESTION, CALLS[0]), asked_at=NOW - STEP_MS), [user(1)],
-                     AskModel(closed=closed(LATE, CALLS[0])), id="answered after the calls' time limit"),
+                     GoesOn(), id="answered after the calls' time limit"),
         pytest.param(ASKING, [control(1, "cancel")], ends("cancelled", closed("the task was cancelled",
                      QUESTION)), id="a cancelled question"),
         pytest.param(replace(ASKING, waiting_at=NOW - WAIT_MS), [control(1, "wait")],
                      ends("wait_expired", closed("nobody has answered", QUESTION)), id="nobody answers"),
-        pytest.param(replace(ASKING, waiting_at=NOW - WAIT_MS), [control(1, "wait"), user(2)], AskModel(),
+        pytest.param(replace(ASKING, waiting_at=NOW - WAIT_MS), [control(1, "wait"), user(2)], GoesOn(),
                      id="an answer in the last moment"),
+        pytest.param(replace(ACTIVE, open=(OF_CLIENT,)), [], AwaitAnswers("client_tools"), id="a call of the client"),
+        pytest.param(replace(ACTIVE, open=(OF_CLIENT, CALLS[0])), [], Idle(), id="one of the client's, one of ours"),
+        pytest.param(replace(ACTIVE, open=(OF_CLIENT, CALLS[0])), [result(1, "c1")], AwaitAnswers("client_tools"),
+                     id="the client's is left"),
+        pytest.param(ON_CLIENT, [], Idle(), id="the client is waited for"),
+        pytest.param(ON_CLIENT, [control(1, "timeout")], Idle((1,)), id="a client has no time limit"),
+        pytest.param(ON_CLIENT, [result(1, "k")], GoesOn(), id="the client's result"),
+        pytest.param(ON_CLIENT, [user(1)], GoesOn(), id="a message instead of a result"),
+        pytest.param(replace(ON_CLIENT, status="active"), [user(1)], AskModel(), id="a message while results come"),
+        pytest.param(replace(ON_CLIENT, waiting_at=NOW - WAIT_MS), [control(1, "wait")],
+                     ends("wait_expired", closed("nobody has answered", OF_CLIENT)), id="no client answers"),
         pytest.param(replace(ACTIVE, open=(DONE,)), [], FINISH, id="a call that completes"),
         pytest.param(replace(ACTIVE, open=(DONE, CALLS[0])), [], Idle(), id="it waits for the others"),
         pytest.param(replace(ACTIVE, open=(DONE, CALLS[0]), turn_steps=LIMIT), [result(1, "c1")], FINISH,
@@ -177,7 +192,7 @@ WAITING = replace(ACTIVE, status="waiting", waiting_at=NOW - WAIT_MS)
 
 def test_a_task_that_waited_for_a_person_too_long_ends() -> None:
     assert planned(WAITING, control(1, "wait")) == ends("wait_expired")
-    assert planned(WAITING, control(1, "wait"), user(2)) == AskModel(), "they came after all"
+    assert planned(WAITING, control(1, "wait"), user(2)) == GoesOn(), "they came after all"
     assert planned(replace(WAITING, waiting_at=NOW - WAIT_MS + 1), control(1, "wait")) == Idle((1,))
     assert planned(replace(WAITING, status="active"), control(1, "wait")) == Idle((1,))
 
@@ -287,12 +302,12 @@ IDLE_FOR_LONG = replace(ASKING, updated=NOW - STALE_MS)
         pytest.param(IDLE_FOR_LONG, [control(1, "stale")], Stale(), id="nothing has happened"),
         pytest.param(replace(IDLE_FOR_LONG, status="stale"), [control(1, "stale")], Idle((1,)), id="it is stale"),
         pytest.param(replace(IDLE_FOR_LONG, updated=NOW - STALE_MS + 1), [control(1, "stale")], Idle((1,)), id="early"),
-        pytest.param(IDLE_FOR_LONG, [control(1, "stale"), user(2)], AskModel(), id="an answer in time"),
+        pytest.param(IDLE_FOR_LONG, [control(1, "stale"), user(2)], GoesOn(), id="an answer in time"),
         pytest.param(replace(PAUSED, updated=NOW - STALE_MS), [control(1, "stale")], Stale(), id="paused for long"),
         pytest.param(replace(ASKED, updated=NOW - STALE_MS), [control(1, "stale")], Stale(), id="a long call"),
         pytest.param(replace(ASKED, status="stale"), [user(1)], Answered(), id="a message to a stale task with a call"),
-        pytest.param(replace(ASKED, status="stale"), [result(1, "c1"), result(2, "c2")], AskModel(), id="its results"),
-        pytest.param(replace(ASKING, status="stale"), [user(1)], AskModel(), id="a message to a stale task"),
+        pytest.param(replace(ASKED, status="stale"), [result(1, "c1"), result(2, "c2")], GoesOn(), id="its results"),
+        pytest.param(replace(ASKING, status="stale"), [user(1)], GoesOn(), id="a message to a stale task"),
         pytest.param(replace(ASKING, status="stale", waiting_at=NOW - WAIT_MS), [control(1, "wait")],
                      ends("wait_expired", closed("nobody has answered", QUESTION)), id="a stale task ends"),
         pytest.param(replace(ACTIVE, status="completed"), [control(1, "pause")], Idle((1,)), id="a late pause"),
@@ -300,7 +315,7 @@ IDLE_FOR_LONG = replace(ASKING, updated=NOW - STALE_MS)
                      End("completed", "complete", "closed", closed=give_up((QUESTION,), COMPLETED_BY)),
                      id="a person says that it is done"),
         pytest.param(PAUSED, [control(1, "complete")], End("completed", "complete", "closed"), id="paused, and done"),
-        pytest.param(ASKING, [control(1, "complete"), user(2)], AskModel(), id="an answer goes first"),
+        pytest.param(ASKING, [control(1, "complete"), user(2)], GoesOn(), id="an answer goes first"),
         pytest.param(ASKED, [control(1, "complete")], Idle((1,)), id="what works is not done"),
     ],
 )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pentad.contracts.ids import is_external_id
 from pentad.contracts.turns import TurnTracker
 from pentad.services.gateway.domain.approval import AskedDecision
+from pentad.services.gateway.domain.client_result import SentResult
 from pentad.services.gateway.domain.frames import UnreadableError
 from pentad.services.gateway.edge.http import caller_of, read_body, scope_of, session_keys
 from pentad.services.gateway.edge.operations import operation
@@ -25,6 +26,7 @@ from pentad.services.gateway.protocols.agui.run_input import (
 )
 from pentad.services.gateway.protocols.agui.translation import AguiRun
 from pentad.services.gateway.tasks.approvals import Approvals, Decider, decider
+from pentad.services.gateway.tasks.client_results import ClientResults
 from pentad.services.gateway.tasks.event_stream import EventStream
 from pentad.services.gateway.tasks.message_routes import message_of
 from pentad.services.gateway.tasks.queries import Queries
@@ -51,11 +53,12 @@ class AguiRoutes:
         turns: TurnFollower,
         queries: Queries,
         approvals: Approvals,
+        results: ClientResults,
         decided: DecidedRuns,
         shards: int,
     ) -> None:
         self._streams, self._turns, self._queries, self._approvals = streams, turns, queries, approvals
-        self._decided, self._shards = decided, shards
+        self._results, self._decided, self._shards = results, decided, shards
 
     @operation(
         "POST",
@@ -76,11 +79,44 @@ class AguiRoutes:
             asked = read_run_input(body)
             if asked.resume:
                 return await self._resume(request, asked)
+            if asked.ends_with_results:
+                return await self._go_on(request, asked)
             message, keys = message_of(request, asked.message() | {"session_id": asked.thread_id}, self._shards)
         except UnreadableError as error:
             raise invalid(str(error)) from None
+        for task, call, sent in await self._waited_for(keys, asked):
+            await self._results.accept(keys.tenant, task, call, sent, keys.session)
         made = AguiRun(asked.thread_id, asked.run_id, TurnTracker(asked.run_id), asked.messages)
         return self._answer(request, made, keys, await self._turns.begin(message, keys))
+
+    async def _go_on(self, request: "Request", asked: RunInput) -> EventStream:
+        """Hand over the results of the client's tools, and return what the task does then.
+
+        Raises ``UnreadableError``.
+        """
+        tenant, session = scope_of(request)
+        if session not in (None, asked.thread_id):
+            raise missing("the thread has no such call")
+        keys = session_keys(tenant, asked.thread_id, self._shards)
+        known, waited_for = await self._decided.read(keys, asked.run_id), await self._waited_for(keys, asked)
+        if known is None and not waited_for:
+            raise missing("messages: no tool call of the thread waits for one of these results")
+        stream = await self._streams.open(keys, None)
+        try:
+            task = waited_for[-1][0] if known is None else known.task_id
+            begun, _ = await self._begin_decided(keys, asked.run_id, task, stream.position)
+            for task, call, sent in waited_for:
+                await self._results.accept(tenant, task, call, sent, asked.thread_id)
+        finally:
+            stream.close()
+        made = _decided_run(asked.thread_id, asked.run_id, begun, asked.messages)
+        made.sent = frozenset(call for call, _ in asked.results())
+        return self._answer(request, made, keys, await self._streams.open(keys, begun.begins.encode()))
+
+    async def _waited_for(self, keys: SessionKeys, asked: RunInput) -> list[tuple[str, str, SentResult]]:
+        """Return the results that are waited for, each with its task and call; others are of tools that ran here."""
+        found = [(await self._queries.task_of_call(keys, call), call, sent) for call, sent in asked.results()]
+        return [(task, call, sent) for task, call, sent in found if task is not None]
 
     async def _resume(self, request: "Request", asked: RunInput) -> EventStream:
         """Answer what a run before waits for, and return what its task does then. Raises ``UnreadableError``."""
@@ -184,4 +220,4 @@ class AguiRoutes:
 
 def _decided_run(thread: str, run: str, begun: DecidedRun, base: Sequence[Any] = ()) -> AguiRun:
     """Return a run that a decision has begun, before its first event."""
-    return AguiRun(thread, run, TurnTracker("", task_id=begun.task_id), base, begun.begins_ms)
+    return AguiRun(thread, run, TurnTracker("", task_id=begun.task_id), base, since_ms=begun.begins_ms)

@@ -6,9 +6,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from pentad.contracts.client_tools import MAX_CLIENT_TOOLS
 from pentad.contracts.commands import MAX_CONTENT
 from pentad.contracts.ids import EXTERNAL_ID_RULE, is_external_id, is_identifier
 from pentad.services.gateway.domain.approval import AskedDecision, read_decision
+from pentad.services.gateway.domain.client_result import SentResult, client_result
 from pentad.services.gateway.domain.frames import UnreadableError, complaints
 
 _MAX_MESSAGES, _MAX_ANSWERS = 10_000, 64
@@ -27,7 +29,7 @@ class ResumeEntry(BaseModel):
 
 
 class RunInput(BaseModel):
-    """The body that begins a run. Tools and state of the client are not taken: ours run here."""
+    """The body that begins a run. The state of the client is not taken."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="ignore", frozen=True)
 
@@ -39,13 +41,32 @@ class RunInput(BaseModel):
     """All messages as the client has them."""
     resume: list[ResumeEntry] | None = Field(default=None, max_length=_MAX_ANSWERS)
     forwarded_props: Any = None
+    tools: list[Any] | None = Field(default=None, max_length=MAX_CLIENT_TOOLS)
+    """Tools that the client runs itself."""
 
     def message(self) -> dict[str, Any]:
         """Return the body of the run's message: the last one of the user. Raises ``UnreadableError``."""
         last = next((m for m in reversed(self.messages) if isinstance(m, dict) and m.get("role") == "user"), None)
         if last is None:
             raise UnreadableError("messages: a message with the role user is expected, or resume")
-        return self.forwarded() | {"content": _text_of(last.get("content")), "message_id": self.run_id}
+        said = {"content": _text_of(last.get("content")), "message_id": self.run_id, "tools": self.tools or None}
+        return self.forwarded() | said
+
+    @property
+    def ends_with_results(self) -> bool:
+        """Whether results of the client's tools are the last that was said."""
+        return bool(self.messages) and _is_result(self.messages[-1])
+
+    def results(self) -> list[tuple[str, SentResult]]:
+        """Return the results of the client's tools behind the last answer, each with the id of its call.
+
+        Raises ``UnreadableError``.
+        """
+        end = len(self.messages) - (not self.ends_with_results)
+        begin = end
+        while begin > 0 and _is_result(self.messages[begin - 1]):
+            begin -= 1
+        return [_result_of(each, f"messages.{begin + number}") for number, each in enumerate(self.messages[begin:end])]
 
     def forwarded(self) -> dict[str, Any]:
         """Return the fields of the message that the client forwards. Raises ``UnreadableError``."""
@@ -59,6 +80,23 @@ class RunInput(BaseModel):
                 f"forwardedProps: its member pentad is an object of {', '.join(sorted(FORWARDED))} {named}"
             )
         return given
+
+
+def _is_result(message: Any) -> bool:
+    return isinstance(message, dict) and message.get("role") == "tool"
+
+
+def _result_of(message: Mapping[str, Any], where: str) -> tuple[str, SentResult]:
+    call, content, error = message.get("toolCallId"), message.get("content"), message.get("error")
+    if not isinstance(call, str) or not is_identifier(call):
+        raise UnreadableError(f"{where}.toolCallId: the id of a tool call is expected")
+    if error is not None:
+        if not isinstance(error, str):
+            raise UnreadableError(f"{where}.error: a text is expected")
+        return call, client_result(error, f"{where}.error", ok=False)
+    if not isinstance(content, str):
+        raise UnreadableError(f"{where}.content: a text is expected")
+    return call, client_result(content, f"{where}.content")
 
 
 def read_run_input(body: Mapping[str, Any]) -> RunInput:

@@ -30,7 +30,7 @@ from pentad.contracts.events import (
     ToolResultEvent,
 )
 from pentad.contracts.ids import milliseconds
-from pentad.contracts.turns import ASKED, NEEDS_APPROVAL, TurnEnd, TurnTracker
+from pentad.contracts.turns import ASKED, NEEDS_APPROVAL, NEEDS_CLIENT, TurnEnd, TurnTracker
 from pentad.services.gateway.domain.waited_turn import known_event
 from pentad.services.gateway.protocols.agui.run_input import Interrupted
 
@@ -74,6 +74,8 @@ class AguiRun:
     run: str
     turn: TurnTracker
     base: Sequence[Any] = ()
+    sent: frozenset[str] = frozenset()
+    """Calls whose results the client has sent with the run: it has them among its messages."""
     since_ms: int | None = None
     """Time in ms of the last event before a run that a decision has begun; None for one with a message."""
     _open: dict[str, _OpenText] = field(default_factory=dict)
@@ -302,6 +304,8 @@ class AguiRun:
 
     def _result(self, event: ToolResultEvent) -> Iterator[Out]:
         call, name = event.tool_call_id, f"{event.tool_call_id}:result"
+        if call in self.sent:
+            return
         content = f"error: {event.error}" if event.error is not None else event.result or ""
         message = {"toolCallId": call, "content": content, "role": "tool"} | self._whose(event.task_id)
         self._made[name] = {"id": name, **message}
@@ -364,7 +368,9 @@ class AguiRun:
         for task in reversed(self._children):
             made.append({"type": "SUBAGENT_FINISHED", "subagentRunId": task, "outcome": {"type": "suspended"}})
         usage = {} if used is None else {"usage": [_usage_of(used)]}
-        if end.outcome == "waiting":
+        if end.reason == NEEDS_CLIENT:  # which runs its tools, and sends the results with the next run
+            made.append(self._finished({"type": "success"}))
+        elif end.outcome == "waiting":
             made.append(self._finished({"type": "interrupt", "interrupts": self._interrupts(end)}))
         elif end.outcome == "completed":
             made.append(self._finished({"type": "success"}) | usage)
