@@ -3,10 +3,13 @@
 import asyncio
 import json
 import os
+import re
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from playwright.async_api import Locator, Page, expect
 from redis.asyncio import Redis
@@ -14,7 +17,8 @@ from redis.asyncio import Redis
 from tests.support.browser.chromium import open_page
 from tests.support.clients.api import Api
 from tests.support.javascript.packages import installed
-from tests.support.models.replies import Reply, call, say
+from tests.support.mcp.sign_in_server import SignInServer
+from tests.support.models.replies import Reply, call, fail, say
 from tests.support.processes.cluster import Cluster
 from tests.support.processes.stage import Stage, echo_asks, new_session, stage
 from tests.support.redis.raw_redis import dead_letters
@@ -32,7 +36,8 @@ _HOSTILE = (
 @pytest.fixture(scope="module")
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     folder = tmp_path_factory.mktemp("console")
-    with stage(folder / "up", echo_asks(folder) | {"PENTAD_ADMIN_KEY": _ADMIN}) as system:
+    tools = {"PENTAD_WEB_ALLOW": "127.0.0.1", "PENTAD_SECRET_KEY": b64encode(bytes(32)).decode()}
+    with stage(folder / "up", echo_asks(folder) | {"PENTAD_ADMIN_KEY": _ADMIN} | tools) as system:
         yield system
 
 
@@ -247,14 +252,83 @@ async def test_the_run_of_a_graph_is_watched(console: Stage) -> None:
         await expect(path.locator(".node.done")).to_have_count(2)
         await expect(page.get_by_text("answered")).to_be_visible()
         await page.get_by_role("button", name="Archive now").click()
-        async with console.api() as api:
-            await wait_until("the archive", lambda: _is_archived(api, str(task)))
+        await expect(page.get_by_text(re.compile("^archived"))).to_be_visible()
+        await expect(page.get_by_role("button", name="Archive now")).to_have_count(0)
         await page.reload()
         await expect(path.locator(".node.done")).to_have_count(2)
 
 
-async def _is_archived(api: Api, task: str) -> bool:
-    return (await api.get(f"/v1/tasks/{task}"))["archived_at"] is not None
+async def test_a_session_that_is_erased_while_it_is_open_is_shown_no_more(console: Stage) -> None:
+    session = new_session()
+    async with console.model(lambda _: say("a secret")), open_page(at(console, "chat", session)) as page:
+        await send(page, "tell me one")
+        log = page.get_by_role("log")
+        await expect(log).to_contain_text("a secret")
+        await expect(page.get_by_label("Tasks and files")).to_contain_text("completed")
+        async with console.api() as api:
+            await api.delete(f"/v1/sessions/{session}", status=202)
+        await expect(page.get_by_text("This session was erased")).to_be_visible()
+        await expect(log).not_to_contain_text("a secret")
+        for place in (log, page.get_by_label("Tasks and files"), page.get_by_label("Sessions")):
+            await expect(place).not_to_contain_text("tell me one")
+        await send(page, "begin anew")
+        await expect(log).to_contain_text("a secret")
+        await expect(log).not_to_contain_text("tell me one")
+
+
+async def test_a_failed_task_tells_its_error_once(console: Stage) -> None:
+    broken = fail(400, message="a broken model")
+    async with console.model(lambda _: broken), open_page(at(console, "chat", new_session())) as page:
+        await send(page, "try it")
+        log = page.get_by_role("log")
+        await expect(log).to_contain_text("The task ended as failed: model_error")
+        assert (await log.inner_text()).count("a broken model") == 1
+
+
+async def test_an_operator_adds_an_endpoint_tries_it_and_removes_it(console: Stage) -> None:
+    endpoint = {"name": "alive", "description": "Whether it lives.", "url": f"{console.url}/healthz", "method": "GET"}
+    refused = ("Failed to load resource",)
+    async with open_page(at(console, "operations", "tools"), keys=_OPERATOR, allowed=refused) as page:
+        await page.get_by_role("button", name="Add an endpoint").click()
+        await page.get_by_label("As JSON").fill(json.dumps(endpoint | {"method": "BREW"}))
+        await page.get_by_role("button", name="Add", exact=True).click()
+        await expect(page.get_by_role("alert")).to_contain_text("method")
+        await page.get_by_label("As JSON").fill(json.dumps(endpoint))
+        await page.get_by_role("button", name="Add", exact=True).click()
+        row = page.get_by_role("region", name="Tools", exact=True).get_by_role("row").filter(has_text="alive")
+        await expect(row).to_contain_text("ready")
+        await row.get_by_role("button", name="Try").click()
+        await page.get_by_role("button", name="Call").click()
+        await expect(page.get_by_role("dialog")).to_contain_text("completed")
+        await expect(page.get_by_role("region", name="result")).to_have_text("ok")
+        await page.get_by_role("button", name="Close").click()
+        page.once("dialog", lambda dialog: asyncio.ensure_future(dialog.accept()))
+        await row.get_by_role("button", name="Remove").click()
+        await expect(row).to_have_count(0)
+
+
+async def test_an_operator_adds_a_server_signs_in_and_removes_it(console: Stage, tmp_path: Path) -> None:
+    async with (
+        SignInServer(tmp_path).running() as place,
+        open_page(at(console, "operations", "tools"), keys=_OPERATOR, also=(place.origin,)) as page,
+    ):
+        await page.get_by_role("button", name="Add a server").click()
+        await page.get_by_label("As JSON").fill(json.dumps({"mcpServers": {"friends": {"url": place.url}}}))
+        await page.get_by_role("button", name="Add", exact=True).click()
+        server = page.get_by_role("group", name="friends")
+        await expect(server).to_contain_text("signed out")
+        await server.get_by_role("button", name="Sign in").click()
+        await page.get_by_role("button", name="Call").click()
+        asked = page.get_by_role("group", name="Decision about friends__sign_in")
+        href = await asked.get_by_role("link").get_attribute("href")
+        async with httpx2.AsyncClient(follow_redirects=True) as browser:
+            assert "It goes on by itself" in (await browser.get(f"{href}&user=alice")).text
+        await expect(page.get_by_role("region", name="result")).to_contain_text("friends__add")
+        await page.get_by_role("button", name="Close").click()
+        await expect(server).to_contain_text("ready")
+        page.once("dialog", lambda dialog: asyncio.ensure_future(dialog.accept()))
+        await server.get_by_role("button", name="Remove").click()
+        await expect(server).to_have_count(0)
 
 
 async def test_nodes_named_as_methods_of_objects_are_drawn_as_others_are(console: Stage) -> None:
