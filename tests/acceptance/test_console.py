@@ -8,10 +8,11 @@ from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import pytest
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Locator, Page, Route, expect
 from redis.asyncio import Redis
 
 from tests.support.browser.chromium import open_page
@@ -518,6 +519,67 @@ async def test_fifty_updates_a_second_and_more_nodes_than_a_request_has_are_all_
         await page.get_by_label("Nodes", exact=True).fill("500")
         await page.keyboard.press("Enter")
         await expect(page.locator(".graph")).to_have_attribute("data-nodes", "233", timeout=PATIENCE_S * 1000)
+
+
+async def test_a_graph_of_five_thousand_nodes_moves_and_is_pressed(console: Stage) -> None:
+    """Frames do not wait for a large graph, also where the processor draws: 58 a second on a machine of two cores."""
+    async with open_page(at(console, "memory"), keys=_OPERATOR) as page:
+        await page.route("**/v1/memory/nodes/**", _told_of_a_large_graph)
+        await page.goto(at(console, "memory", "nodes", "n0"))
+        await page.get_by_label("Nodes", exact=True).fill("5000")
+        await page.keyboard.press("Enter")
+        graph = page.locator(".graph")
+        await expect(graph).to_have_attribute("data-nodes", "5000", timeout=PATIENCE_S * 1000)
+        canvas = graph.get_by_role("img", name=re.compile("5,000 nodes, 9,"))
+        await canvas.scroll_into_view_if_needed()
+        box = await canvas.bounding_box()
+        assert box is not None
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        await page.evaluate(_COUNT_FRAMES)
+        await page.mouse.move(x, y)
+        await page.mouse.down()
+        before = await page.evaluate("[frames, performance.now()]")
+        for n in range(120):
+            await page.mouse.move(x + n % 20, y + n % 15)
+        after = await page.evaluate("[frames, performance.now()]")
+        await page.mouse.up()
+        rate = 1000 * (after[0] - before[0]) / (after[1] - before[1])
+        print(f"a dragged graph of 5,000 nodes: {rate:.0f} frames/s")
+        assert rate > 15
+        await page.mouse.move(x, y)
+        for _ in range(30):  # nearer to the middle, until a node is there
+            await page.mouse.click(x, y)
+            if "nodes/n0" not in page.url:
+                break
+            await page.mouse.wheel(0, 60)
+        await expect(page).to_have_url(re.compile("nodes/n[1-9]"))
+
+
+_COUNT_FRAMES = """() => {
+  window.frames = 0
+  const next = () => { window.frames++; requestAnimationFrame(next) }
+  next()
+}"""
+
+
+async def _told_of_a_large_graph(route: Route) -> None:
+    """The gateway's answers about 5,000 nodes, each of which hangs together with two that came before."""
+    asked = urlsplit(route.request.url)
+    begin = int(parse_qs(asked.query).get("cursor", ["0"])[0])
+    nodes = [_told_node(n) for n in range(begin, begin + 200)]
+    edges = [
+        {"id": f"{n} {m}", "source": f"n{m}", "target": f"n{n}", "type": "part_of", "weight": 0.5}
+        for n in range(max(begin, 1), begin + 200)
+        for m in {n // 3, max(n * 7 % n, n - 2)} - {n}
+    ]
+    more = str(begin + 200) if begin < 4_800 else None
+    walked = {"nodes": nodes, "edges": edges, "next": more}
+    await route.fulfill(json=walked if asked.path.endswith("/neighbours") else _told_node(0))
+
+
+def _told_node(number: int) -> dict[str, Any]:
+    told = {"id": f"n{number}", "kind": ("fact", "entity")[number % 2], "text": f"node {number}", "importance": 0.5}
+    return told | {"depth": 1, "cost": 0.5, "came_from": None, "supports": [], "supported_by": 0, "metadata": {}}
 
 
 async def _node(api: Api, text: str, part_of: str | None = None) -> str:

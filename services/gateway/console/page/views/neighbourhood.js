@@ -8,8 +8,8 @@ const STARTS = 16
 export const MAX_NODES = 5_000
 
 /**
- * The neighbourhood of `starts`, in the order of the walk, at most `wanted` nodes. `walk`: `strategy`, `depth`, `as_of`,
- * and whose. Yields what is known so far, `{nodes, edges}`, after each request.
+ * The neighbourhood of `starts`, in the order of the walk, at most `wanted` nodes. `walk`: `strategy`, `depth`,
+ * `as_of`, and whose. Yields what is known so far, `{nodes, edges}`, after each request.
  */
 export async function* neighbourhood(starts, wanted, walk, signal) {
   const [first, ...others] = starts.slice(0, STARTS)
