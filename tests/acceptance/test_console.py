@@ -37,7 +37,8 @@ _HOSTILE = (
 @pytest.fixture(scope="module")
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     folder = tmp_path_factory.mktemp("console")
-    tools = {"PENTAD_WEB_ALLOW": "127.0.0.1", "PENTAD_SECRET_KEY": b64encode(bytes(32)).decode()}
+    plugins = {"PENTAD_PLUGINS": "tests.support.plugins.staged_tools,tests.support.plugins.polite_hook"}
+    tools = plugins | {"PENTAD_WEB_ALLOW": "127.0.0.1", "PENTAD_SECRET_KEY": b64encode(bytes(32)).decode()}
     with stage(folder / "up", echo_asks(folder) | {"PENTAD_ADMIN_KEY": _ADMIN} | tools) as system:
         yield system
 
@@ -164,6 +165,26 @@ async def test_a_step_shows_its_prompt_and_a_fork_from_it_is_compared(console: S
         await expect(page.get_by_text("The first 1 steps are the same; step 2 differs")).to_be_visible()
         await expect(page.locator(".two")).to_contain_text("so: and then?")
         await expect(page.locator(".two")).to_contain_text("so: 42")
+
+
+async def test_what_a_hook_changed_in_a_prompt_is_seen_at_its_step(console: Stage) -> None:
+    async def hooked() -> bool:
+        """Task-runners know a hook within a second."""
+        await send(page, "ask politely", "new")
+        return await page.get_by_role("log").get_by_text("changed by 1").count() > 0
+
+    def script(request: dict[str, Any]) -> Reply:
+        return say(f"changed by {sum(m['content'] == 'Be polite.' for m in request['messages'])}")
+
+    async with console.model(script), open_page(at(console, "chat", new_session())) as page:
+        await wait_until("the hook", hooked)
+        await (
+            page.get_by_role("article", name="Step 1").filter(has_text="changed by 1").get_by_role("link").first.click()
+        )
+        step = page.get_by_role("region", name="Step 1", exact=True)
+        await expect(step).to_contain_text("put this into the prompt before message 2")
+        await expect(step.get_by_role("region", name="message of a hook")).to_contain_text("Be polite.")
+        await expect(page.get_by_role("button", name="1. scripted · hooks")).to_be_visible()
 
 
 async def test_a_memory_is_opened_at_its_sentence_added_to_and_forgotten(console: Stage) -> None:
@@ -692,8 +713,11 @@ async def test_an_operator_sees_the_live_system_and_its_schedules(console: Stage
         await expect(live).to_contain_text("a task that an operator sees")
         await expect(page.get_by_role("region", name="Streams")).to_contain_text("pentad:inbound")
         await expect(page.get_by_role("region", name="Services")).to_contain_text("alive")
-        held.set()
+        page.once("dialog", lambda dialog: asyncio.ensure_future(dialog.accept()))
+        row = live.get_by_role("row").filter(has_text="a task that an operator sees")
+        await row.get_by_role("button", name="Stop").click()
         await expect(page.get_by_role("main")).not_to_contain_text("a task that an operator sees")
+        held.set()
         await page.get_by_role("link", name="Schedules").click()
         await page.get_by_role("button", name="Add a schedule").click()
         entry = {

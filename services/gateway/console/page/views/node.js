@@ -43,7 +43,7 @@ export function NodeView({ id, query }) {
         ${" "}of <${When} at=${each.at} />, <${TaskLink} id=${each.task_id} /></li>`,
       )}</ul>
     </section>
-    <${Walk} id=${id} owner=${owner} />`
+    <${Walk} id=${id} owner=${owner} asOf=${query.get("as_of") ?? ""} />`
 }
 
 function whose({ user_id: user, session_id: session }) {
@@ -51,8 +51,8 @@ function whose({ user_id: user, session_id: session }) {
   return session ? `session ${session}` : "the whole tenant"
 }
 
-function Walk({ id, owner }) {
-  const [form, setForm] = useState({ depth: 2, wanted: 200, strategy: "bfs", day: "" })
+function Walk({ id, owner, asOf }) {
+  const [form, setForm] = useState({ depth: 2, wanted: 200, strategy: "bfs", day: asOf.slice(0, 10) })
   const set = (name) => (event) =>
     setForm({ ...form, [name]: event.target.type === "number" ? Number(event.target.value) : event.target.value })
   const [found, setFound] = useState([])
@@ -70,7 +70,7 @@ function Walk({ id, owner }) {
       <label>As of <input type="date" value=${form.day} onChange=${set("day")} /></label>
     </div>
     <${GrowingGraph} starts=${[id]} wanted=${form.wanted} walk=${walk} chosen=${id} onGrown=${setFound}
-      onChoose=${(other) => go(["memory", "nodes", other], owner)} />
+      onChoose=${(other) => go(["memory", "nodes", other], { ...owner, as_of: walk.as_of })} />
     <div class="scroll" tabindex="0" role="region" aria-label="Nodes in the order of the walk">
       <table>
         <thead><tr><th>Reached</th><th>Kind</th><th class="number">Depth</th><th class="number">Cost</th>
