@@ -36,7 +36,8 @@ function Splice({ hook, of: { start, end, messages: put } }) {
 
 function Changed({ of: { hook, kind, subject, original, refused } }) {
   const what = `${SUBJECTS[kind] ?? kind} ${subject}`.trim()
-  return html`<p>Hook <code>${hook}</code> ${refused ? "refused" : "changed"} ${what}${refused ? `: ${refused}` : "."}</p>
+  const words = refused ? `refused ${what}: ${refused}` : `changed ${what}.`
+  return html`<p>Hook <code>${hook}</code> ${words}</p>
     ${original && html`<details><summary>As it was</summary><${Value} of=${original} label="original" /></details>`}`
 }
 

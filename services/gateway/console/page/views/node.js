@@ -61,13 +61,13 @@ function Walk({ id, owner, asOf }) {
   return html`<section class="panel">
     <div class="row">
       <h2 class="grow">Around it</h2>
-      <label>Depth <input type="number" min="0" max="6" value=${form.depth} onChange=${set("depth")} /></label>
-      <label>Nodes <input type="number" min="1" max=${MAX_NODES} value=${form.wanted}
+      <label>Depth <input type="number" min="0" max="6" defaultValue=${form.depth} onChange=${set("depth")} /></label>
+      <label>Nodes <input type="number" min="1" max=${MAX_NODES} defaultValue=${form.wanted}
         onChange=${set("wanted")} /></label>
       <label>Order <select value=${form.strategy} onChange=${set("strategy")}>
         <option value="bfs">breadth first</option><option value="dfs">depth first</option>
         <option value="astar">heaviest edges first</option></select></label>
-      <label>As of <input type="date" value=${form.day} onChange=${set("day")} /></label>
+      <label>As of <input type="date" defaultValue=${form.day} onChange=${set("day")} /></label>
     </div>
     <${GrowingGraph} starts=${[id]} wanted=${form.wanted} walk=${walk} chosen=${id} onGrown=${setFound}
       onChoose=${(other) => go(["memory", "nodes", other], { ...owner, as_of: walk.as_of })} />
