@@ -1,5 +1,6 @@
 """Who follows a session learns that events of it were erased, and goes on from a snapshot without them."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -10,6 +11,7 @@ from pentad.shared.events.relay import Relay
 from pentad.shared.events.subscription import CursorExpiredError, Subscription, subscribe
 from pentad.shared.keys import SessionKeys
 from pentad.shared.store.store import Store
+from tests.support.waiting import PATIENCE_S
 
 KEYS = SessionKeys(0, "t", "s")
 
@@ -33,6 +35,7 @@ async def follower(store: Store, relay: Relay) -> Subscription:
     subscription = await subscribe(store, relay, KEYS, START)
     assert len(await subscription.read()) == 2
     assert await subscription._catch_up() == []
+    await relay.shards[0]._turn()  # looks whether what has been read is there
     return subscription
 
 
@@ -45,7 +48,7 @@ async def test_a_follower_of_an_erased_session_or_task_is_told_at_once(
     for _ in range(2):  # hears the ring, and looks what is left
         await relay.shards[0]._turn()
     with pytest.raises(CursorExpiredError):
-        await subscription.read()
+        await asyncio.wait_for(subscription.read(), PATIENCE_S)
     assert subscription.position == position
     await tell(store, 9, "later")
     await relay.shards[0]._turn()
