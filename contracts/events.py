@@ -342,6 +342,8 @@ class Snapshot(ClientEvent):
     type: Literal["snapshot"] = "snapshot"
     tasks: list[dict[str, Any]]
     messages: list[dict[str, Any]]
+    erased_at: str | None = None
+    """Time at which the session was erased: RFC 3339; what it has now was said later. Absent: it never was."""
 
 
 class ErrorEvent(ClientEvent):

@@ -247,7 +247,9 @@ class Neighbourhood(Contract):
 
     nodes: list[ReachedNode]
     edges: list[KnownEdge]
-    """Edges between these nodes, the heaviest first."""
+    """Edges between these nodes, and from them to those of earlier pages, the heaviest first."""
+    next: str | None = None
+    """Cursor of the next page: the walk reaches more nodes. None at its end, and after 5,000."""
 
 
 class MemoryDamage(Contract):

@@ -226,6 +226,8 @@ export interface Snapshot extends Envelope {
   type: "snapshot"
   tasks: TaskView[]
   messages: RememberedMessage[]
+  /** When the session was erased; what it has was said later. */
+  erased_at?: string
 }
 export interface ErrorEvent extends Envelope {
   type: "error"
@@ -456,6 +458,8 @@ export interface SessionState {
   readonly cursor: string
   /** Whether events are missing, until the snapshot comes. */
   readonly gap: boolean
+  /** When the session was erased, as the last snapshot has told; null where it was not. */
+  readonly erased_at: string | null
   readonly tasks: Readonly<Record<string, TaskState>>
   readonly messages: Readonly<Record<string, MessageState>>
   readonly order: readonly OrderEntry[]

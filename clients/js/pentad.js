@@ -86,7 +86,7 @@ export class TurnFailed extends PentadError {
 
 /** The state of a session of which nothing is known yet. */
 export function emptySession(sessionId = null) {
-  return { session_id: sessionId, cursor: BEGINNING, gap: false, tasks: map(), messages: map(), order: [] }
+  return { session_id: sessionId, cursor: BEGINNING, gap: false, erased_at: null, tasks: map(), messages: map(), order: [] }
 }
 
 /** Return the state after an event of the gateway, or after one of this client's own (`client_...`). */
@@ -538,7 +538,8 @@ function forgetful(state) {
 
 /** What is known when all that is kept comes once more: the texts of messages. */
 function replayed(state) {
-  return { ...emptySession(state.session_id), messages: map(state.messages), order: ownMessages(state) }
+  const { session_id, erased_at } = state
+  return { ...emptySession(session_id), erased_at, messages: map(state.messages), order: ownMessages(state) }
 }
 
 /** The places of messages that this client has sent and of which the gateway has said nothing yet. */
@@ -567,7 +568,8 @@ function restored(state, event) {
     const above = get(tasks, task.parent_task_id)
     if (above !== undefined) tasks[above.task_id] = { ...above, children: [...above.children, task.task_id] }
   }
-  const fresh = { ...emptySession(state.session_id), tasks, cursor: cursorOf(event.id) ?? state.cursor }
+  const about = { cursor: cursorOf(event.id) ?? state.cursor, erased_at: event.erased_at ?? null }
+  const fresh = { ...emptySession(state.session_id), ...about, tasks }
   const told = listOf(event.messages).reduce((known, each, place) => remembered(known, state, each, place), fresh)
   const own = ownMessages(state).filter((entry) => get(told.messages, entry.message_id) === undefined)
   const messages = map(told.messages)

@@ -237,6 +237,7 @@ class Inspection:
         *,
         depth: int | None = None,
         limit: int | None = None,
+        cursor: str | None = None,
         strategy: Literal["bfs", "dfs", "astar"] | None = None,
         edge_type: str | None = None,
         as_of: str | None = None,
@@ -245,11 +246,11 @@ class Inspection:
     ) -> Neighbourhood:
         """Return a node and the nodes around it: 2 edges far or ``depth``, 50 nodes or ``limit``, at most 200.
 
-        ``node_id``: or several that the walk begins at, at most 16.
+        ``node_id``: or several that the walk begins at, at most 16. ``cursor``: the ``next`` of the page before.
         ``strategy``: breadth first, depth first, or along the heaviest edges first. ``edge_type``: along these alone.
         ``as_of``, a time of RFC 3339: along what was true then. Raises ``NotFound``, ``Refused``.
         """
-        asked: dict[str, Any] = {"depth": depth, "limit": limit, "strategy": strategy}
+        asked: dict[str, Any] = {"depth": depth, "limit": limit, "cursor": cursor, "strategy": strategy}
         asked |= self._reader(user_id, session_id)
         starts = [node_id] if isinstance(node_id, str) else list(node_id)
         if not starts:

@@ -18,7 +18,8 @@ from pentad.shared.actors.headers import read_session
 from pentad.shared.actors.mail import read_session_mail
 from pentad.shared.actors.session_header import excerpt
 from pentad.shared.embedder.vectors import cache_of_task, content_key
-from pentad.shared.keys import SessionKeys, TaskKeys, load, tag, vector
+from pentad.shared.keys import SessionKeys, TaskKeys, bell, load, tag, vector
+from pentad.shared.kinds import BELL_LENGTH
 from pentad.shared.owners import session_holder
 from pentad.shared.segments.segment import segments_of
 from pentad.shared.store.store import Store
@@ -30,7 +31,7 @@ _KEYS_PER_DELETE = 500
 
 
 async def remove_events(store: Store, session: SessionKeys, tasks: Collection[str], until: int = 0) -> None:
-    """Remove a session's events about these tasks, and all its events up to ``until``, in ms.
+    """Remove a session's events about these tasks, and all its events up to ``until``, in ms; tell who follows it.
 
     Safe to repeat. Raises ``OutageError``.
     """
@@ -42,6 +43,7 @@ async def remove_events(store: Store, session: SessionKeys, tasks: Collection[st
         if gone:
             await store.call("XDEL", session.events, *gone)
         after = f"({found[-1][0].decode()}"
+    await store.call("XADD", bell(session.shard), "MAXLEN", "~", BELL_LENGTH, "*", "s", session.actor, "gone", "1")
 
 
 def _task_of(data: bytes) -> Any:

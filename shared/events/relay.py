@@ -34,6 +34,8 @@ _PAUSE_S = 0.002
 _LOAD_PER_S = 1000
 """Rings a second that are load."""
 _WINDOW_S = 0.1
+_GONE = b"gone"
+"""Field of a ring that says that events of the session were erased."""
 
 
 class ShardRelay:
@@ -58,6 +60,8 @@ class ShardRelay:
         """Named by every reading; the one that rang first goes first."""
         self._joined: dict[bytes, SessionEvents] = {}
         """Have new listeners, who read so far over another connection: maybe from a server that is none any more."""
+        self._erased: dict[bytes, SessionEvents] = {}
+        """Have lost events to an erasure: their listeners go on from a snapshot, and show them no more."""
         self._sweep: list[SessionEvents] = []
         self._sweep_at = 0.0
         self._on_reconnect = on_reconnect
@@ -79,6 +83,7 @@ class ShardRelay:
             self._dirty.pop(feed.name, None)
             self._followed.pop(feed.name, None)
             self._joined.pop(feed.name, None)
+            self._erased.pop(feed.name, None)
 
     def join(self, feed: SessionEvents, listener: Listener) -> None:
         """Tell a listener what comes after its position, or that the server asked here does not know that position."""
@@ -132,6 +137,8 @@ class ShardRelay:
         if self._joined:
             joined, self._joined = self._joined, {}
             await self._verify(list(joined.values()))
+        if self._erased:
+            await self._restart_erased()
         if monotonic() >= self._sweep_at:
             self._sweep_some()
         asked = self._to_read()
@@ -179,6 +186,8 @@ class ShardRelay:
             else:
                 self._dirty[feed.name] = feed
                 self._follow(feed)
+            if _GONE in fields[2::2]:
+                self._erased[feed.name] = feed
         if len(rings) >= _COUNT:
             self._suspect_all()
 
@@ -223,6 +232,18 @@ class ShardRelay:
     async def _holds(self, feed: SessionEvents, position: bytes) -> bool:
         return bool(await self._wire.ask(*_look_up(feed, position)))
 
+    async def _restart_erased(self) -> None:
+        """Tell who follows a session that events of it were erased."""
+        feeds = [feed for feed in self._erased.values() if feed.position is not None]
+        self._erased = {}
+        for feed in feeds:
+            feed.restart(await self._newest(feed))
+
+    async def _newest(self, feed: SessionEvents) -> bytes:
+        last = await self._wire.ask(b"XREVRANGE", feed.key, b"+", b"-", b"COUNT", 1)
+        newest: bytes = last[0][0] if last else START
+        return newest
+
     async def _verify(self, feeds: list[SessionEvents]) -> None:
         """A stream that lost what was read last has another history than its listeners know; they are told."""
         marks = [(feed, position) for feed in feeds for position in feed.positions()]
@@ -230,8 +251,7 @@ class ShardRelay:
             chunk = marks[first : first + _SWEEP_CHUNK]
             found = await self._wire.ask_all([_look_up(*mark) for mark in chunk])
             for feed, position in (mark for mark, entry in zip(chunk, found, strict=True) if not entry):
-                last = await self._wire.ask(b"XREVRANGE", feed.key, b"+", b"-", b"COUNT", 1)
-                feed.lost(position, last[0][0] if last else START)
+                feed.lost(position, await self._newest(feed))
 
 
 def _look_up(feed: SessionEvents, position: bytes) -> tuple[bytes, ...]:

@@ -3,18 +3,23 @@
 import asyncio
 import json
 import os
+import re
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
+import httpx2
 import pytest
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Locator, Page, Route, expect
 from redis.asyncio import Redis
 
 from tests.support.browser.chromium import open_page
 from tests.support.clients.api import Api
 from tests.support.javascript.packages import installed
-from tests.support.models.replies import Reply, call, say
+from tests.support.mcp.sign_in_server import SignInServer
+from tests.support.models.replies import Reply, call, fail, say
 from tests.support.processes.cluster import Cluster
 from tests.support.processes.stage import Stage, echo_asks, new_session, stage
 from tests.support.redis.raw_redis import dead_letters
@@ -32,7 +37,9 @@ _HOSTILE = (
 @pytest.fixture(scope="module")
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     folder = tmp_path_factory.mktemp("console")
-    with stage(folder / "up", echo_asks(folder) | {"PENTAD_ADMIN_KEY": _ADMIN}) as system:
+    plugins = {"PENTAD_PLUGINS": "tests.support.plugins.staged_tools,tests.support.plugins.polite_hook"}
+    tools = plugins | {"PENTAD_WEB_ALLOW": "127.0.0.1", "PENTAD_SECRET_KEY": b64encode(bytes(32)).decode()}
+    with stage(folder / "up", echo_asks(folder) | {"PENTAD_ADMIN_KEY": _ADMIN} | tools) as system:
         yield system
 
 
@@ -160,6 +167,26 @@ async def test_a_step_shows_its_prompt_and_a_fork_from_it_is_compared(console: S
         await expect(page.locator(".two")).to_contain_text("so: 42")
 
 
+async def test_what_a_hook_changed_in_a_prompt_is_seen_at_its_step(console: Stage) -> None:
+    async def hooked() -> bool:
+        """Task-runners know a hook within a second."""
+        await send(page, "ask politely", "new")
+        return await page.get_by_role("log").get_by_text("changed by 1").count() > 0
+
+    def script(request: dict[str, Any]) -> Reply:
+        return say(f"changed by {sum(m['content'] == 'Be polite.' for m in request['messages'])}")
+
+    async with console.model(script), open_page(at(console, "chat", new_session())) as page:
+        await wait_until("the hook", hooked)
+        await (
+            page.get_by_role("article", name="Step 1").filter(has_text="changed by 1").get_by_role("link").first.click()
+        )
+        step = page.get_by_role("region", name="Step 1", exact=True)
+        await expect(step).to_contain_text("put this into the prompt before message 2")
+        await expect(step.get_by_role("region", name="message of a hook")).to_contain_text("Be polite.")
+        await expect(page.get_by_role("button", name="1. scripted · hooks")).to_be_visible()
+
+
 async def test_a_memory_is_opened_at_its_sentence_added_to_and_forgotten(console: Stage) -> None:
     session = new_session()
     async with console.model(lambda _: say("I see.")), open_page(at(console, "chat", session)) as page:
@@ -247,14 +274,83 @@ async def test_the_run_of_a_graph_is_watched(console: Stage) -> None:
         await expect(path.locator(".node.done")).to_have_count(2)
         await expect(page.get_by_text("answered")).to_be_visible()
         await page.get_by_role("button", name="Archive now").click()
-        async with console.api() as api:
-            await wait_until("the archive", lambda: _is_archived(api, str(task)))
+        await expect(page.get_by_text(re.compile("^archived"))).to_be_visible()
+        await expect(page.get_by_role("button", name="Archive now")).to_have_count(0)
         await page.reload()
         await expect(path.locator(".node.done")).to_have_count(2)
 
 
-async def _is_archived(api: Api, task: str) -> bool:
-    return (await api.get(f"/v1/tasks/{task}"))["archived_at"] is not None
+async def test_a_session_that_is_erased_while_it_is_open_is_shown_no_more(console: Stage) -> None:
+    session = new_session()
+    async with console.model(lambda _: say("a secret")), open_page(at(console, "chat", session)) as page:
+        await send(page, "tell me one")
+        log = page.get_by_role("log")
+        await expect(log).to_contain_text("a secret")
+        await expect(page.get_by_label("Tasks and files")).to_contain_text("completed")
+        async with console.api() as api:
+            await api.delete(f"/v1/sessions/{session}", status=202)
+        await expect(page.get_by_text("This session was erased")).to_be_visible()
+        await expect(log).not_to_contain_text("a secret")
+        for place in (log, page.get_by_label("Tasks and files"), page.get_by_label("Sessions")):
+            await expect(place).not_to_contain_text("tell me one")
+        await send(page, "begin anew")
+        await expect(log).to_contain_text("a secret")
+        await expect(log).not_to_contain_text("tell me one")
+
+
+async def test_a_failed_task_tells_its_error_once(console: Stage) -> None:
+    broken = fail(400, message="a broken model")
+    async with console.model(lambda _: broken), open_page(at(console, "chat", new_session())) as page:
+        await send(page, "try it")
+        log = page.get_by_role("log")
+        await expect(log).to_contain_text("The task ended as failed: model_error")
+        assert (await log.inner_text()).count("a broken model") == 1
+
+
+async def test_an_operator_adds_an_endpoint_tries_it_and_removes_it(console: Stage) -> None:
+    endpoint = {"name": "alive", "description": "Whether it lives.", "url": f"{console.url}/healthz", "method": "GET"}
+    refused = ("Failed to load resource",)
+    async with open_page(at(console, "operations", "tools"), keys=_OPERATOR, allowed=refused) as page:
+        await page.get_by_role("button", name="Add an endpoint").click()
+        await page.get_by_label("As JSON").fill(json.dumps(endpoint | {"method": "BREW"}))
+        await page.get_by_role("button", name="Add", exact=True).click()
+        await expect(page.get_by_role("alert")).to_contain_text("method")
+        await page.get_by_label("As JSON").fill(json.dumps(endpoint))
+        await page.get_by_role("button", name="Add", exact=True).click()
+        row = page.get_by_role("region", name="Tools", exact=True).get_by_role("row").filter(has_text="alive")
+        await expect(row).to_contain_text("ready")
+        await row.get_by_role("button", name="Try").click()
+        await page.get_by_role("button", name="Call").click()
+        await expect(page.get_by_role("dialog")).to_contain_text("completed")
+        await expect(page.get_by_role("region", name="result")).to_have_text("ok")
+        await page.get_by_role("button", name="Close").click()
+        page.once("dialog", lambda dialog: asyncio.ensure_future(dialog.accept()))
+        await row.get_by_role("button", name="Remove").click()
+        await expect(row).to_have_count(0)
+
+
+async def test_an_operator_adds_a_server_signs_in_and_removes_it(console: Stage, tmp_path: Path) -> None:
+    async with (
+        SignInServer(tmp_path).running() as place,
+        open_page(at(console, "operations", "tools"), keys=_OPERATOR, also=(place.origin,)) as page,
+    ):
+        await page.get_by_role("button", name="Add a server").click()
+        await page.get_by_label("As JSON").fill(json.dumps({"mcpServers": {"friends": {"url": place.url}}}))
+        await page.get_by_role("button", name="Add", exact=True).click()
+        server = page.get_by_role("group", name="friends")
+        await expect(server).to_contain_text("signed out")
+        await server.get_by_role("button", name="Sign in").click()
+        await page.get_by_role("button", name="Call").click()
+        asked = page.get_by_role("group", name="Decision about friends__sign_in")
+        href = await asked.get_by_role("link").get_attribute("href")
+        async with httpx2.AsyncClient(follow_redirects=True) as browser:
+            assert "It goes on by itself" in (await browser.get(f"{href}&user=alice")).text
+        await expect(page.get_by_role("region", name="result")).to_contain_text("friends__add")
+        await page.get_by_role("button", name="Close").click()
+        await expect(server).to_contain_text("ready")
+        page.once("dialog", lambda dialog: asyncio.ensure_future(dialog.accept()))
+        await server.get_by_role("button", name="Remove").click()
+        await expect(server).to_have_count(0)
 
 
 async def test_nodes_named_as_methods_of_objects_are_drawn_as_others_are(console: Stage) -> None:
@@ -446,6 +542,67 @@ async def test_fifty_updates_a_second_and_more_nodes_than_a_request_has_are_all_
         await expect(page.locator(".graph")).to_have_attribute("data-nodes", "233", timeout=PATIENCE_S * 1000)
 
 
+async def test_a_graph_of_five_thousand_nodes_moves_and_is_pressed(console: Stage) -> None:
+    """Frames do not wait for a large graph, also where the processor draws: 58 a second on a machine of two cores."""
+    async with open_page(at(console, "memory"), keys=_OPERATOR) as page:
+        await page.route("**/v1/memory/nodes/**", _told_of_a_large_graph)
+        await page.goto(at(console, "memory", "nodes", "n0"))
+        await page.get_by_label("Nodes", exact=True).fill("5000")
+        await page.keyboard.press("Enter")
+        graph = page.locator(".graph")
+        await expect(graph).to_have_attribute("data-nodes", "5000", timeout=PATIENCE_S * 1000)
+        canvas = graph.get_by_role("img", name=re.compile("5,000 nodes, 9,"))
+        await canvas.scroll_into_view_if_needed()
+        box = await canvas.bounding_box()
+        assert box is not None
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        await page.evaluate(_COUNT_FRAMES)
+        await page.mouse.move(x, y)
+        await page.mouse.down()
+        before = await page.evaluate("[frames, performance.now()]")
+        for n in range(120):
+            await page.mouse.move(x + n % 20, y + n % 15)
+        after = await page.evaluate("[frames, performance.now()]")
+        await page.mouse.up()
+        rate = 1000 * (after[0] - before[0]) / (after[1] - before[1])
+        print(f"a dragged graph of 5,000 nodes: {rate:.0f} frames/s")
+        assert rate > 15
+        await page.mouse.move(x, y)
+        for _ in range(30):  # nearer to the middle, until a node is there
+            await page.mouse.click(x, y)
+            if "nodes/n0" not in page.url:
+                break
+            await page.mouse.wheel(0, 60)
+        await expect(page).to_have_url(re.compile("nodes/n[1-9]"))
+
+
+_COUNT_FRAMES = """() => {
+  window.frames = 0
+  const next = () => { window.frames++; requestAnimationFrame(next) }
+  next()
+}"""
+
+
+async def _told_of_a_large_graph(route: Route) -> None:
+    """The gateway's answers about 5,000 nodes, each of which hangs together with two that came before."""
+    asked = urlsplit(route.request.url)
+    begin = int(parse_qs(asked.query).get("cursor", ["0"])[0])
+    nodes = [_told_node(n) for n in range(begin, begin + 200)]
+    edges = [
+        {"id": f"{n} {m}", "source": f"n{m}", "target": f"n{n}", "type": "part_of", "weight": 0.5}
+        for n in range(max(begin, 1), begin + 200)
+        for m in {n // 3, max(n * 7 % n, n - 2)} - {n}
+    ]
+    more = str(begin + 200) if begin < 4_800 else None
+    walked = {"nodes": nodes, "edges": edges, "next": more}
+    await route.fulfill(json=walked if asked.path.endswith("/neighbours") else _told_node(0))
+
+
+def _told_node(number: int) -> dict[str, Any]:
+    told = {"id": f"n{number}", "kind": ("fact", "entity")[number % 2], "text": f"node {number}", "importance": 0.5}
+    return told | {"depth": 1, "cost": 0.5, "came_from": None, "supports": [], "supported_by": 0, "metadata": {}}
+
+
 async def _node(api: Api, text: str, part_of: str | None = None) -> str:
     """A node that a person adds, and the one that it belongs to."""
     node = str((await api.post("/v1/memory/nodes", {"kind": "fact", "text": text}, status=201))["id"])
@@ -556,8 +713,11 @@ async def test_an_operator_sees_the_live_system_and_its_schedules(console: Stage
         await expect(live).to_contain_text("a task that an operator sees")
         await expect(page.get_by_role("region", name="Streams")).to_contain_text("pentad:inbound")
         await expect(page.get_by_role("region", name="Services")).to_contain_text("alive")
-        held.set()
+        page.once("dialog", lambda dialog: asyncio.ensure_future(dialog.accept()))
+        row = live.get_by_role("row").filter(has_text="a task that an operator sees")
+        await row.get_by_role("button", name="Stop").click()
         await expect(page.get_by_role("main")).not_to_contain_text("a task that an operator sees")
+        held.set()
         await page.get_by_role("link", name="Schedules").click()
         await page.get_by_role("button", name="Add a schedule").click()
         entry = {

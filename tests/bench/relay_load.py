@@ -1,6 +1,7 @@
 """How many talking tasks one gateway relays, and what idle sessions beside them cost."""
 
 import asyncio
+import itertools
 import subprocess
 import sys
 import time
@@ -8,14 +9,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from pentad.shared.event_loop import cancel_all
 from tests.bench.common import Cpu, Effort, Row, quantile
 from tests.bench.processes import module, six
 from tests.bench.relay_feed import session_name
 from tests.bench.stamping_model import stamps
 from tests.bench.websocket import Socket
+from tests.support.processes.crew import rss
 from tests.support.processes.system import ROOT
 
 TASKS, RATE, IDLE = 200, 50, 5_000
+PING_EVERY_S = 20.0
+"""Seconds between two pings of a page, as in ``/pentad.js``."""
+_PING = b'{"type":"ping"}'
 
 
 class Audience:
@@ -45,6 +51,39 @@ class Audience:
 
     def leave(self) -> None:
         """Hang up."""
+        for socket in self._sockets:
+            socket.close()
+
+
+class IdleConsoles:
+    """Pages of the console in which nothing happens: each has a WebSocket, and sends a ping as `/pentad.js` does."""
+
+    def __init__(self) -> None:
+        self._sockets: list[Socket] = []
+        self._pinging: asyncio.Task[None] | None = None
+        self.pongs = 0
+
+    async def open(self, url: str, number: int) -> None:
+        """Open so many pages, each of a session of its own."""
+        for n in range(number):
+            self._sockets.append(await Socket.open(url, f"idle-{n}", self._hear))
+        self._pinging = asyncio.create_task(self._ping())
+
+    def _hear(self, text: bytes) -> None:
+        self.pongs += b'"pong"' in text
+
+    async def _ping(self) -> None:
+        """Send the pings of all pages, spread over the time between two of one page."""
+        rounds = 100
+        for n in itertools.count():
+            for socket in self._sockets[n % rounds :: rounds]:
+                socket.send(_PING)
+            await asyncio.sleep(PING_EVERY_S / rounds)
+
+    async def close(self) -> None:
+        """Leave all pages."""
+        if self._pinging is not None:
+            await cancel_all([self._pinging])
         for socket in self._sockets:
             socket.close()
 
@@ -135,12 +174,15 @@ async def load_rows(effort: Effort) -> list[Row]:
         await talk(0.5)
         few = await load.quiet()
         rows = [await load.row(f"{TASKS} tasks x {RATE} tokens/s, one gateway", floor)]
-        idle = [await Socket.open(running.url, f"idle-{n}") for n in range(effort(IDLE, 500))]
+        idle, number, [gateway] = IdleConsoles(), effort(IDLE, 500), running.ours["gateway"]
+        before = rss(gateway)
+        await idle.open(running.url, number)
         many = await load.quiet()
-        rows.append(await load.row(f"the same with {len(idle):,} idle sessions", floor))
-        name = f"relay: the gateway with {len(idle) + TASKS:,} quiet sessions"
-        rows.append(Row(name, f"{many:.3f} core", f"with {TASKS} quiet sessions {few:.3f} core"))
+        each = (rss(gateway) - before) * 1e6 / 1024 / number
+        rows.append(await load.row(f"the same with {number:,} idle consoles", floor))
+        name = f"relay: the gateway with {TASKS} quiet sessions and {number:,} idle consoles"
+        value, beside = f"{many:.3f} core, {each:.0f} KiB a console", f"without consoles {few:.3f} core"
+        rows.append(Row(name, value, beside, numbers={"core": many, "kib": each, "pongs": float(idle.pongs)}))
         load.audience.leave()
-        for socket in idle:
-            socket.close()
+        await idle.close()
     return rows

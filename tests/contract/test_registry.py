@@ -43,7 +43,7 @@ EVENT_FIELDS = {
     "node_start": "step",
     "node_end": "step duration_ms next error",
     "task_end": "status reason detail queues finish_reason steps usage",
-    "snapshot": "tasks messages",
+    "snapshot": "tasks messages erased_at",
     "error": "code message message_id retry_after",
 }
 """The promise to clients: the fields of each event beside ``session_id task_id at``."""

@@ -151,6 +151,15 @@ test("after a gap the snapshot is all that is known, and what was sent and not t
   assert.deepEqual(approvalsOf(reduce(state, { type: "client_approvals", approvals })).map((each) => each.tool_call_id), ["c1"])
 })
 
+test("of a session that was erased nothing is shown any more, and the snapshot says when", () => {
+  const erased_at = "2030-01-31T12:00:00.000Z"
+  const before = fold([{ ...SNAPSHOT, id: "1-0" }])
+  const gap = fold([{ type: "error", code: "cursor_expired", message: "gone" }], before)
+  const state = fold([{ ...SNAPSHOT, id: "0-0", tasks: [], messages: [], erased_at }], gap)
+  assert.deepEqual({ ...state }, { ...emptySession(state.session_id), cursor: "0-0", erased_at })
+  assert.equal(before.erased_at, null)
+})
+
 test("a gap whose snapshot never came is closed by all that is kept, from the beginning", () => {
   const texts = ["one", "two", "three"]
   const events = texts.map((text, place) => ({ ...whole(text, 1, place + 1), id: `${place + 1}-0` }))

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from pentad.contracts.ids import rfc3339
@@ -12,7 +13,7 @@ from pentad.shared.graph.graph_store import Graph
 from pentad.shared.graph.knowledge import BareEdge, MemoryNode, Support, Tally
 from pentad.shared.graph.merging import edge_id
 from pentad.shared.graph.metadata import metadata_told
-from pentad.shared.graph.traversal import STRATEGIES, Reached, Walk
+from pentad.shared.graph.traversal import MOST_NODES, STRATEGIES, Reached, Walk
 from pentad.shared.memory.statements import is_statement
 from pentad.shared.owners import Owner
 
@@ -21,7 +22,9 @@ T = TypeVar("T")
 MOST_SHOWN = 50
 """Statements of a node that are shown."""
 _MAX_EDGES = 2_000
-"""Edges of a neighbourhood that are shown, the heaviest."""
+"""Edges of a page of a neighbourhood that are shown, the heaviest."""
+_MAX_LINKS = 10_000
+"""Edges that are looked at for those of a later page: some of them lead elsewhere."""
 _WALK_S = 5.0
 """Seconds that a walk may take: it sends many requests to the graph."""
 
@@ -37,12 +40,15 @@ class Knowledge:
         [node] = await self._nodes(owner, [name])
         return KnownNode(**_told(node, owner))
 
-    async def neighbours(self, starts: Sequence[str], strategy: str, walk: Walk) -> Neighbourhood:
-        """Return the surroundings of nodes that the walk's owner sees. ``starts`` has no duplicates."""
+    async def neighbours(self, starts: Sequence[str], strategy: str, walk: Walk, skip: int = 0) -> Neighbourhood:
+        """Return the surroundings of nodes that the walk's owner sees. ``starts`` has no duplicates.
+
+        ``skip``: how many nodes of the walk earlier pages had.
+        """
         await self._nodes(walk.owner, starts)
         try:
             async with asyncio.timeout(_WALK_S) as limit:
-                return await self._around(starts, strategy, walk)
+                return await self._around(starts, strategy, walk, skip)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -69,15 +75,29 @@ class Knowledge:
             raise missing(" ".join(("there is no such node", *gone[:1])))
         return found
 
-    async def _around(self, starts: Sequence[str], strategy: str, walk: Walk) -> Neighbourhood:
-        reached = await _asked(STRATEGIES[strategy](self._graph, starts, walk))
-        ids = [each.id for each in reached]
-        nodes = {node.id: node for node in await _asked(self._graph.nodes(walk.owner, ids))}
-        edges = await _asked(self._graph.between(walk.owner, list(nodes), _MAX_EDGES, walk.types, walk.as_of))
+    async def _around(self, starts: Sequence[str], strategy: str, walk: Walk, skip: int) -> Neighbourhood:
+        end = min(skip + walk.nodes, MOST_NODES)
+        longer = replace(walk, nodes=min(end + 1, MOST_NODES))
+        reached = await _asked(STRATEGIES[strategy](self._graph, starts, longer))
+        shown = reached[skip:end]
+        nodes = {node.id: node for node in await _asked(self._graph.nodes(walk.owner, [each.id for each in shown]))}
+        edges = await self._edges(walk, list(nodes), {each.id for each in reached[:skip]})
         return Neighbourhood(
-            nodes=[_reached(nodes[each.id], each, walk.owner) for each in reached if each.id in nodes],
+            nodes=[_reached(nodes[each.id], each, walk.owner) for each in shown if each.id in nodes],
             edges=[known_edge(edge) for edge in edges],
+            next=str(end) if len(reached) > end else None,
         )
+
+    async def _edges(self, walk: Walk, ids: list[str], earlier: set[str]) -> list[BareEdge]:
+        """Return the edges between the nodes of a page, and from them to those of earlier pages."""
+        wanted = (walk.types, walk.as_of)
+        if not earlier:
+            return await _asked(self._graph.between(walk.owner, ids, _MAX_EDGES, *wanted))
+        links = await _asked(self._graph.links(walk.owner, ids, _MAX_LINKS, *wanted))
+        near = {end for link in links for end in (link.source, link.target)} & earlier
+        found = await _asked(self._graph.between(walk.owner, [*ids, *sorted(near)], _MAX_LINKS, *wanted))
+        here = set(ids)
+        return [edge for edge in found if edge.source in here or edge.target in here][:_MAX_EDGES]
 
 
 async def _asked(asking: Awaitable[T]) -> T:

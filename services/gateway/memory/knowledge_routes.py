@@ -14,6 +14,7 @@ from pentad.services.gateway.memory.statements import KnowledgeEdits
 from pentad.shared.graph import metadata
 from pentad.shared.graph.knowledge import EdgeType
 from pentad.shared.graph.traversal import MOST_DEPTH, STRATEGIES, Walk
+from pentad.shared.graph.traversal import MOST_NODES as MOST_WALKED
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -145,7 +146,8 @@ class KnowledgeRoutes:
         path("node"),
         query("start", "string", "a node to begin at as well; may be given 15 times"),
         query("depth", "integer", "edges from a start; 2 when missing", minimum=0, maximum=6),
-        query("limit", "integer", "nodes; 50 when missing", minimum=1, maximum=200),
+        query("limit", "integer", "nodes of a page; 50 when missing", minimum=1, maximum=200),
+        query("cursor", "string", "the `next` of the page before; all pages of a walk have 5,000 nodes at most"),
         query("strategy", "string", "`bfs` (when missing), `dfs`, `astar`: along the heaviest edges first"),
         query("type", "string", "only along edges of this type; may be given several times"),
         query("as_of", "string", "RFC 3339: only along what was true at that time"),
@@ -168,7 +170,7 @@ class KnowledgeRoutes:
         )
         starts = _starts(request, walk.nodes)
         async with self._turns.turn(walk.owner.tenant):
-            found = await self._knowledge.neighbours(starts, strategy, walk)
+            found = await self._knowledge.neighbours(starts, strategy, walk, _skipped(request))
         return answer(found.model_dump(mode="json"))
 
 
@@ -190,6 +192,14 @@ def _starts(request: "Request", most: int) -> list[str]:
     if not all(map(is_identifier, starts)):
         raise missing("there is no such node")
     return starts
+
+
+def _skipped(request: "Request") -> int:
+    """Return how many nodes the pages before have had."""
+    cursor = request.query_params.get("cursor", "0")
+    if not cursor.isascii() or not cursor.isdigit() or len(cursor) > 4 or int(cursor) >= MOST_WALKED:
+        raise invalid("the cursor must be the `next` of an earlier page")
+    return int(cursor)
 
 
 def _types(given: list[str]) -> tuple[EdgeType, ...]:

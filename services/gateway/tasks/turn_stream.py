@@ -11,9 +11,11 @@ from secrets import token_hex
 from pydantic_core import from_json, to_json
 
 from pentad.contracts.events import Snapshot
+from pentad.contracts.ids import rfc3339
 from pentad.services.gateway.domain.waited_turn import TurnFilter
 from pentad.services.gateway.edge.problems import busy
 from pentad.services.gateway.tasks.queries import Queries
+from pentad.shared.actors.erased_marks import mark_at
 from pentad.shared.events.deltas import StreamEvent
 from pentad.shared.events.relay import Relay
 from pentad.shared.events.subscription import CursorExpiredError, Subscription, subscribe
@@ -65,6 +67,7 @@ class TurnStreams:
         return await guarded("a snapshot", self._snapshot, keys, cursor)
 
     async def _snapshot(self, keys: SessionKeys, cursor: bytes) -> str:
+        mark = await mark_at(self._store, keys.erased)
         event = Snapshot(
             event_id=token_hex(16),
             at=await self._store.now(),
@@ -72,6 +75,7 @@ class TurnStreams:
             session_id=keys.session,
             tasks=await self._queries.session_tasks(keys),
             messages=await self._queries.messages(keys),
+            erased_at=None if mark is None else rfc3339(mark.at),
         )
         return to_json({"id": cursor.decode()} | event.model_dump(mode="json", exclude_none=True)).decode()
 

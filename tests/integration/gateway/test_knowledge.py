@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -136,6 +137,11 @@ async def test_what_is_anothers_is_not_there(http: httpx2.AsyncClient, graph: Sq
         ({"limit": "0"}, "limit"),
         ({"limit": "201"}, "limit"),
         ({"limit": "9" * 5000}, "limit"),
+        ({"cursor": "5000"}, "cursor"),
+        ({"cursor": "-1"}, "cursor"),
+        ({"cursor": "٣"}, "cursor"),
+        ({"cursor": ""}, "cursor"),
+        ({"cursor": "9" * 5000}, "cursor"),
         ({"strategy": "random"}, "strategy"),
         ({"type": "loves"}, "type"),
         ({"as_of": "yesterday"}, "as_of"),
@@ -168,6 +174,34 @@ async def test_a_walk_begins_at_several_nodes(
         assert [(each.id, each.depth, each.came_from) for each in found.nodes] == around
         with pytest.raises(Refused, match="begins at"):
             await agent.inspection.memory_neighbours([])
+
+
+@pytest.mark.parametrize("strategy", ["bfs", "dfs", "astar"])
+async def test_pages_of_a_walk_have_each_node_and_each_edge_once_together(
+    http: httpx2.AsyncClient, graph: SqliteGraph, strategy: str
+) -> None:
+    """A node with more neighbours than a request may have: none of them is out of reach."""
+    chance = random.Random(5)
+    await graph.upsert_nodes([node(f"n{n}", OURS) for n in range(450)])
+    spokes = [edge("n0", f"n{n}", OURS, weight=round(chance.random(), 3)) for n in range(1, 450)]
+    across = {(a, b) for a, b in (chance.sample(range(1, 450), 2) for _ in range(300))}
+    await graph.upsert_edges([*spokes, *(edge(f"n{a}", f"n{b}", OURS, type=EdgeType.PART_OF) for a, b in across)])
+    nodes, edges, sizes = [], [], []
+    cursor: Any = "0"
+    while cursor is not None:
+        page = (await get(http, "n0/neighbours", strategy=strategy, limit=200, cursor=cursor)).json()
+        nodes += [each["id"] for each in page["nodes"]]
+        edges += [each["id"] for each in page["edges"]]
+        cursor = page["next"]
+        sizes.append(len(page["nodes"]))
+    assert sizes == [200, 200, 50]
+    assert (nodes[0], sorted(nodes)) == ("n0", sorted(f"n{n}" for n in range(450)))
+    assert len(edges) == len(set(edges)) == 449 + len(across)
+    assert (await get(http, "n0/neighbours", limit=200, cursor="450")).json() == {
+        "nodes": [],
+        "edges": [],
+        "next": None,
+    }
 
 
 async def test_of_several_nodes_all_are_there_and_there_is_a_bound(

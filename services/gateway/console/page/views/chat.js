@@ -90,6 +90,11 @@ function Conversation({ id, layout, onNews }) {
       </header>
       <${Problem} error=${error ?? move.error} />
       ${
+        state.erased_at &&
+        html`<p class="warn" role="status">This session was erased: <${When} at=${state.erased_at} />.
+          ${" "}What is said now begins a new one.</p>`
+      }
+      ${
         layout === "columns"
           ? html`<div class="columns">${tasks.map(
               (task) => html`<${Column} key=${task.task_id} task=${task} ...${shared} />`,

@@ -33,7 +33,14 @@ export function Entry({ entry, state, session, colours, onMove }) {
   }
   if (entry.kind === "answer")
     return html`<div class="said agent c${colours.get(entry.task_id) ?? 0}"><${Markdown} text=${entry.text} /></div>`
-  return html`<${Note} event=${entry.event} />`
+  return html`<${Note} event=${entry.event} isTold=${isTold(entry.event, state.order)} />`
+}
+
+/** Whether an error of the same task has told why it ended: the stream has it once. */
+function isTold(end, order) {
+  if (end.type !== "task_end" || !end.detail) return false
+  const says = ({ type, task_id: id, message }) => type === "error" && id === end.task_id && message === end.detail
+  return order.some((entry) => entry.kind === "note" && says(entry.event))
 }
 
 /** The calls of a task, which change when one of them does; none for a step that has none. */
@@ -156,7 +163,7 @@ function Whole({ session, task, name }) {
     : html`<${Value} of=${text} label="whole text" />`
 }
 
-const Note = memo(({ event }) => {
+const Note = memo(({ event, isTold }) => {
   const words = {
     control_result: () => event.content,
     message_moved: () =>
@@ -166,7 +173,8 @@ const Note = memo(({ event }) => {
     compacted: () =>
       `Prompts have a summary of earlier messages from here on: ${event.tokens_before} tokens became ` +
       `${event.tokens_after}.`,
-    task_end: () => `The task ended as ${event.status}: ${event.reason}${event.detail ? `. ${event.detail}` : ""}`,
+    task_end: () =>
+      `The task ended as ${event.status}: ${event.reason}${event.detail && !isTold ? `. ${event.detail}` : ""}`,
     error: () => event.message,
   }[event.type]
   return words ? html`<p class="note ${event.type}">${words()}</p>` : null

@@ -18,7 +18,7 @@ export function Files({ session, state }) {
   const files = usePages(
     (cursor, signal) =>
       client.request("GET", addressOf(session), { query: { cursor: cursor ?? undefined, limit: 50 }, signal }),
-    [session.id, made],
+    [session.id, made, state.erased_at],
   )
   return html`<h2>Files</h2>
     <${Loading} of=${files} empty=${files.items.length === 0} what="There is none." />

@@ -2,8 +2,8 @@
 import { askAsOperator } from "../client.js"
 import { clip, count, duration } from "../format.js"
 import { html, useRef } from "../html.js"
-import { useLoaded } from "../loading.js"
-import { Loading, Problem, Status, TaskLink, When } from "../parts/basics.js"
+import { useAction, useLoaded } from "../loading.js"
+import { Act, Loading, Problem, Status, TaskLink, When } from "../parts/basics.js"
 import { addressOf } from "../router.js"
 
 const EVERY_MS = 1_000
@@ -22,6 +22,9 @@ export function Live() {
     },
     [],
     { every: EVERY_MS },
+  )
+  const stop = useAction(({ task_id: id, tenant_id: tenant }) =>
+    askAsOperator(`/v1/tasks/${id}/cancel`, { method: "POST", query: { tenant } }),
   )
   if (!now.value) return html`<${Loading} of=${now} />`
   const {
@@ -118,7 +121,7 @@ export function Live() {
         cells: [tenant, ...[active, queued, asked, waiting].map(count)],
       }))} />
     <${Table} title="Tasks that go on" left=${left.newest}
-      heads=${["Task", "Tenant", "Status", "Goal", "#Steps", "Waits for", "Updated"]}
+      heads=${["Task", "Tenant", "Status", "Goal", "#Steps", "Waits for", "Updated", ""]}
       rows=${tasks.newest.map((each) => ({
         key: each.task_id,
         cells: [
@@ -129,8 +132,10 @@ export function Live() {
           count(each.steps),
           clip(each.waiting_for ?? "", 60),
           html`<${When} at=${each.updated_at} />`,
+          html`<${Act} action=${stop} args=${[each]} danger confirm=${`Stop the task of ${each.tenant_id}?`}>Stop<//>`,
         ],
-      }))} />`
+      }))} />
+    <${Problem} error=${stop.error} />`
 }
 
 /** `heads` that begin with # are of numbers. */

@@ -112,11 +112,11 @@ function Hits({ query }) {
     }
     ${graph && html`<${Around} hits=${known} owner=${owner} asOf=${given.as_of} />`}
     <ol class="plain">${hits.map(
-      (hit) => html`<${Hit} key=${hit.id} of=${hit} owner=${owner} onForgotten=${found.reload} />`,
+      (hit) => html`<${Hit} key=${hit.id} of=${hit} owner=${owner} asOf=${given.as_of} onForgotten=${found.reload} />`,
     )}</ol>`
 }
 
-function Hit({ of: hit, owner, onForgotten }) {
+function Hit({ of: hit, owner, asOf, onForgotten }) {
   const forget = useAction(async () => {
     await ask("/v1/memory/forget", {
       method: "POST",
@@ -137,7 +137,8 @@ function Hit({ of: hit, owner, onForgotten }) {
       <a class="button" href=${addressOf(["memory", "anchor", hit.anchor])}>Open the sentence</a>
       ${
         hit.kind === "semantic" &&
-        html`<a class="button" href=${addressOf(["memory", "nodes", hit.id], owner)}>What lies around</a>`
+        html`<a class="button" href=${addressOf(["memory", "nodes", hit.id], { ...owner, as_of: asOf })}>
+          What lies around</a>`
       }
       <${Act} action=${forget} danger confirm="Let this not be found any more?">Forget<//>
     </div>
@@ -167,7 +168,7 @@ function Score({ of: { score, parts } }) {
 function Around({ hits, owner, asOf }) {
   const walk = { depth: 2, as_of: asOf, ...owner }
   return html`<${GrowingGraph} starts=${hits.map((hit) => hit.id)} wanted=${FEW_NODES} walk=${walk}
-    onChoose=${(id) => go(["memory", "nodes", id], owner)} />`
+    onChoose=${(id) => go(["memory", "nodes", id], { ...owner, as_of: asOf })} />`
 }
 
 function Add({ onClose }) {

@@ -43,7 +43,7 @@ export function NodeView({ id, query }) {
         ${" "}of <${When} at=${each.at} />, <${TaskLink} id=${each.task_id} /></li>`,
       )}</ul>
     </section>
-    <${Walk} id=${id} owner=${owner} />`
+    <${Walk} id=${id} owner=${owner} asOf=${query.get("as_of") ?? ""} />`
 }
 
 function whose({ user_id: user, session_id: session }) {
@@ -51,8 +51,8 @@ function whose({ user_id: user, session_id: session }) {
   return session ? `session ${session}` : "the whole tenant"
 }
 
-function Walk({ id, owner }) {
-  const [form, setForm] = useState({ depth: 2, wanted: 200, strategy: "bfs", day: "" })
+function Walk({ id, owner, asOf }) {
+  const [form, setForm] = useState({ depth: 2, wanted: 200, strategy: "bfs", day: asOf.slice(0, 10) })
   const set = (name) => (event) =>
     setForm({ ...form, [name]: event.target.type === "number" ? Number(event.target.value) : event.target.value })
   const [found, setFound] = useState([])
@@ -61,16 +61,16 @@ function Walk({ id, owner }) {
   return html`<section class="panel">
     <div class="row">
       <h2 class="grow">Around it</h2>
-      <label>Depth <input type="number" min="0" max="6" value=${form.depth} onChange=${set("depth")} /></label>
-      <label>Nodes <input type="number" min="1" max=${MAX_NODES} value=${form.wanted}
+      <label>Depth <input type="number" min="0" max="6" defaultValue=${form.depth} onChange=${set("depth")} /></label>
+      <label>Nodes <input type="number" min="1" max=${MAX_NODES} defaultValue=${form.wanted}
         onChange=${set("wanted")} /></label>
       <label>Order <select value=${form.strategy} onChange=${set("strategy")}>
         <option value="bfs">breadth first</option><option value="dfs">depth first</option>
         <option value="astar">heaviest edges first</option></select></label>
-      <label>As of <input type="date" value=${form.day} onChange=${set("day")} /></label>
+      <label>As of <input type="date" defaultValue=${form.day} onChange=${set("day")} /></label>
     </div>
     <${GrowingGraph} starts=${[id]} wanted=${form.wanted} walk=${walk} chosen=${id} onGrown=${setFound}
-      onChoose=${(other) => go(["memory", "nodes", other], owner)} />
+      onChoose=${(other) => go(["memory", "nodes", other], { ...owner, as_of: walk.as_of })} />
     <div class="scroll" tabindex="0" role="region" aria-label="Nodes in the order of the walk">
       <table>
         <thead><tr><th>Reached</th><th>Kind</th><th class="number">Depth</th><th class="number">Cost</th>

@@ -3,7 +3,8 @@ import { ask } from "../client.js"
 import { clip, count } from "../format.js"
 import { html, useState } from "../html.js"
 import { useAction, useLoaded, usePages } from "../loading.js"
-import { Act, Dialog, JsonField, Loading, More, Problem, Status, TaskLink, When } from "../parts/basics.js"
+import { AddDialog } from "../parts/add_dialog.js"
+import { Act, Loading, More, Problem, Status, TaskLink, When } from "../parts/basics.js"
 
 export function Schedules() {
   const schedules = usePages((cursor, signal) => ask("/v1/schedules", { query: { cursor, limit: 50 }, signal }), [])
@@ -40,7 +41,7 @@ export function Schedules() {
     <${More} of=${schedules} />
     ${
       adding &&
-      html`<${Add} title="Add a schedule" path="/v1/schedules"
+      html`<${AddDialog} title="Add a schedule" add=${(body) => ask("/v1/schedules", { method: "POST", body })}
       example=${{ cron: "0 9 * * 1-5", time_zone: "UTC", content: "What is new?" }} onClose=${() => setAdding(false)}
       onAdded=${schedules.reload} />`
     }`
@@ -78,29 +79,14 @@ export function Webhooks() {
     )}
     ${
       adding &&
-      html`<${Add}
+      html`<${AddDialog}
         title="Add a webhook"
-        path="/v1/webhooks"
+        add=${(body) => ask("/v1/webhooks", { method: "POST", body })}
         example=${{ url: "https://example.com/hook", events: ["task_end"], secret: newSecret() }}
         onClose=${() => setAdding(false)}
         onAdded=${webhooks.reload}
       />`
     }`
-}
-
-function Add({ title, path, example, onClose, onAdded }) {
-  const [body, setBody] = useState(example)
-  const add = useAction(async () => {
-    await ask(path, { method: "POST", body })
-    onAdded()
-    onClose()
-  })
-  return html`<${Dialog} title=${title} onClose=${onClose}>
-    <${JsonField} label="As JSON" value=${example} onChange=${setBody} />
-    <${Problem} error=${add.error} />
-    <div class="row end"><button type="button" class="primary" disabled=${add.busy || body === undefined}
-      onClick=${() => add.run()}>Add</button></div>
-  <//>`
 }
 
 /** A secret as Standard Webhooks has it, for the receiver to check signatures with. */

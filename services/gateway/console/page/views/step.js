@@ -1,11 +1,12 @@
 // One step of a task: what it added, its answer and calls, and the exact prompt behind it.
 import { ask } from "../client.js"
 import { count, dollars, duration } from "../format.js"
-import { html, useState } from "../html.js"
+import { html, useEffect, useRef, useState } from "../html.js"
 import { useLoaded } from "../loading.js"
 import { Loading, Tabs, Value, When } from "../parts/basics.js"
 import { Markdown } from "../parts/markdown.js"
 import { addressOf } from "../router.js"
+import { Changes } from "./changes.js"
 import { Fork } from "./fork.js"
 
 const PROVED = "Word for word what the model was asked: it has the digest that was taken then."
@@ -13,9 +14,11 @@ const PROVED = "Word for word what the model was asked: it has the digest that w
 /** `prompt`: whether the prompt is shown, not what the step did. */
 export function StepView({ task, step, prompt }) {
   const [forking, setForking] = useState(false)
+  const element = useRef(null)
+  useEffect(() => element.current.scrollIntoView({ block: "nearest" }), []) // below a long list of steps
   const place = ["tasks", task.task_id, "steps", String(step.step)]
   const usage = step.usage
-  return html`<section class="panel" aria-label=${`Step ${step.step}`}>
+  return html`<section ref=${element} class="panel" aria-label=${`Step ${step.step}`}>
     <div class="row">
       <h2 class="grow">Step ${step.step} <span class="quiet">
         ${step.instruction} ${step.instruction_version ?? ""}</span></h2>
@@ -27,6 +30,7 @@ export function StepView({ task, step, prompt }) {
       <dt>Tokens</dt><dd>${count(usage.input_tokens)} in (${count(usage.cached_tokens ?? 0)} from a cache),
         ${" "}${count(usage.output_tokens)} out, ${dollars(usage.usd)}</dd>
     </dl>
+    <${Changes} manifest=${step.manifest} />
     <${Tabs} label="Parts of the step" at=${prompt ? "Exact prompt" : "What it did"}
       of=${[
         ["What it did", addressOf(place)],
@@ -59,8 +63,9 @@ function Did({ step }) {
 }
 
 function Message({ of }) {
+  const role = of.role === "compaction" ? `summary in place of ${of.positions.length} messages` : of.role
   return html`<div class="said ${of.role}">
-    <h3>${of.role}${of.user_id ? ` · ${of.user_id}` : ""} <span class="quiet"><${When} at=${of.at} /></span></h3>
+    <h3>${role}${of.user_id ? ` · ${of.user_id}` : ""} <span class="quiet"><${When} at=${of.at} /></span></h3>
     ${
       of.content &&
       (of.role === "assistant"
@@ -77,18 +82,12 @@ function Prompt({ task, step }) {
   )
   if (!prompt.value) return html`<${Loading} of=${prompt} />`
   const { messages, tools, tool_choice, answer_schema, proved, digest } = prompt.value
-  const { hooks, compacts, memories, walk } = step.manifest
+  const { memories, walk } = step.manifest
   return html`
     <p class=${proved ? "good" : "warn"}>
       ${proved ? PROVED : "Rebuilt, but without a digest to prove it."}
       ${" "}<code title=${digest}>${digest?.slice(0, 12)}</code>
     </p>
-    ${
-      hooks &&
-      html`<details open><summary>Hooks changed this step</summary>
-      <${Value} of=${hooks} label="what hooks changed" /></details>`
-    }
-    ${compacts && html`<p class="warn">This step wrote a summary of the messages at ${compacts.join(", ")}.</p>`}
     ${
       memories.length > 0 &&
       html`<details><summary>${memories.length} memories were recalled</summary>

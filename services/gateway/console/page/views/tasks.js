@@ -74,8 +74,12 @@ function TaskList({ query }) {
 /** One task with its steps; while it goes on it is read again and again. */
 function Trace({ id, step, query }) {
   const [live, setLive] = useState(true)
-  const task = useLoaded((signal) => ask(`/v1/tasks/${id}`, { signal }), [id], { every: live ? LIVE_MS : 0 })
-  const settled = task.value && (ENDED.includes(task.value.status) || task.value.archived_at)
+  const [archiving, setArchiving] = useState(false)
+  const task = useLoaded((signal) => ask(`/v1/tasks/${id}`, { signal }), [id, live], {
+    every: live ? LIVE_MS : 0,
+    of: id,
+  })
+  const settled = task.value && (task.value.archived_at || (ENDED.includes(task.value.status) && !archiving))
   useEffect(() => setLive(!settled), [settled])
   const steps = useLoaded((signal) => allSteps(id, signal), [id, task.value?.updated_at, task.value?.steps], {
     of: id,
@@ -85,9 +89,11 @@ function Trace({ id, step, query }) {
     [id, task.value?.session_id, task.value?.steps, task.value?.status],
     { of: id },
   )
-  if (!task.value) return html`<h1>Task</h1><${Loading} of=${task} />`
+  const isGone = task.error?.status === 404 // erased while it was shown
+  if (!task.value || isGone) return html`<h1>Task</h1><${Loading} of=${task} />`
   const chosen = steps.value?.find((each) => each.step === step)
-  return html`<${Head} task=${task.value} steps=${steps.value ?? []} onChange=${task.reload} />
+  return html`<${Head} task=${task.value} steps=${steps.value ?? []} archiving=${archiving} onChange=${task.reload}
+      onArchive=${() => setArchiving(true)} />
     <${Problem} error=${steps.error} />
     ${
       steps.value &&
@@ -103,11 +109,12 @@ function Trace({ id, step, query }) {
     <${PathView} task=${task.value} steps=${steps.value ?? []} called=${Boolean(children.value?.length)} />`
 }
 
-function Head({ task, steps, onChange }) {
+function Head({ task, steps, archiving, onChange, onArchive }) {
   const [forking, setForking] = useState(false)
   const act = useAction(async (verb) => {
     await ask(`/v1/tasks/${task.task_id}/${verb}`, { method: "POST" })
     onChange()
+    if (verb === "archive") onArchive()
   })
   const ended = ENDED.includes(task.status)
   const paused = task.status === "waiting" && [].concat(task.waiting_for ?? []).includes("paused")
@@ -149,7 +156,8 @@ function Head({ task, steps, onChange }) {
       ${!ended && !paused && html`<${Act} action=${act} args=${["pause"]}>Pause<//>`}
       ${paused && html`<${Act} action=${act} args=${["resume"]}>Resume<//>`}
       ${task.status === "waiting" && html`<${Act} action=${act} args=${["complete"]}>Close as done<//>`}
-      ${ended && !task.archived_at && html`<${Act} action=${act} args=${["archive"]}>Archive now<//>`}
+      ${ended && !task.archived_at && !archiving && html`<${Act} action=${act} args=${["archive"]}>Archive now<//>`}
+      ${task.archived_at && html`<span class="quiet">archived <${When} at=${task.archived_at} /></span>`}
       ${steps.length > 0 && html`<button type="button" onClick=${() => setForking(true)}>Fork …</button>`}
     </div>
     <${Problem} error=${act.error} />

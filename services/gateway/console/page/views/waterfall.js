@@ -2,6 +2,7 @@
 import { clip, duration } from "../format.js"
 import { html, useMemo } from "../html.js"
 import { addressOf } from "../router.js"
+import { marksOf } from "./changes.js"
 
 /** Each row is a piece of work with its begin and its length; rows of a step open the step. */
 export function Waterfall({ task, steps, children, chosen, onChoose }) {
@@ -56,7 +57,7 @@ function rowsOf(task, steps, children) {
       step: step.step,
       at: began,
       ms,
-      name: `${step.step}. ${step.model}`,
+      name: [`${step.step}. ${step.model}`, ...marksOf(step.manifest)].join(" · "),
       title: `${step.finish_reason}, attempt ${step.attempt}`,
     })
     for (const call of step.calls) {
