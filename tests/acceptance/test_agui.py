@@ -76,6 +76,38 @@ async def test_the_official_client_sees_tools_texts_and_the_end(agui: Stage, pac
     assert next(e["name"] for e in second["events"] if e["type"] == "CUSTOM") == "pentad.message_routed"
 
 
+async def test_a_pages_own_tool_is_called_and_its_result_goes_on_with_the_turn(agui: Stage, packages: Path) -> None:
+    tools = [{"name": "get_place", "description": "Where the user is", "parameters": {"type": "object"}}]
+
+    def script(request: dict[str, Any]) -> Reply:
+        results = [m["content"] for m in request["messages"] if m["role"] == "tool"]
+        if request["messages"][-1]["role"] == "tool":
+            return say(f"so: {', '.join(results)}")
+        return (
+            call(("get_place", {"exact": True}), ("calculator", {"expression": "6*7"})) if not results else say("yes")
+        )
+
+    async with agui.model(script) as model:
+        first, second, third = await run(
+            packages,
+            agui,
+            {"run": "r1", "say": "where am I, and 6*7?", "tools": tools},
+            {"run": "r2", "results": {"get_place": "in Berlin"}, "tools": tools},
+            {"run": "r3", "say": "sure?", "tools": tools},
+        )
+    assert [each["error"] for each in (first, second, third)] == [None, None, None]
+    assert [each["events"][-1]["outcome"] for each in (first, second, third)] == [{"type": "success"}] * 3
+    started = [event["toolCallName"] for event in first["events"] if event["type"] == "TOOL_CALL_START"]
+    assert started == ["get_place", "calculator"]
+    assert [event["content"] for event in first["events"] if event["type"] == "TOOL_CALL_RESULT"] == ["42"]
+    assert second["messages"][-1]["content"] == "so: in Berlin, 42"
+    results = [m["content"] for m in second["messages"] if m["role"] == "tool"]
+    assert sorted(results) == ["42", "in Berlin"], "its own result is not told to the client again"
+    assert third["messages"][-1]["content"] == "yes"
+    assert len(model.chats) == 3
+    assert "get_place" in {tool["function"]["name"] for tool in model.chats[2]["tools"]}
+
+
 @pytest.mark.parametrize(
     ("answer", "said"),
     [

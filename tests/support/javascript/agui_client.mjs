@@ -14,10 +14,14 @@ for (const each of asked.runs) {
     interruptId: agent.pendingInterrupts[number].id,
     ...(payload === null ? { status: "cancelled" } : { status: "resolved", payload }),
   }));
+  for (const [name, content] of Object.entries(each.results ?? {})) { // of tools that the page runs
+    const asking = agent.messages.flatMap((m) => m.toolCalls ?? []).findLast((call) => call.function.name === name);
+    agent.addMessage({ id: `result-${runs.length}-${name}`, role: "tool", toolCallId: asking.id, content });
+  }
   let error = null;
   try {
     await agent.runAgent(
-      { runId: each.run, ...(resume ? { resume } : {}), forwardedProps: each.props ?? {} },
+      { runId: each.run, ...(resume ? { resume } : {}), tools: each.tools ?? [], forwardedProps: each.props ?? {} },
       { onEvent: ({ event }) => void events.push(event) },
     );
   } catch (thrown) {
