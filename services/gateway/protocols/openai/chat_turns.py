@@ -74,6 +74,14 @@ class ChatTurn:
 
 
 @immutable
+class TurnInBackground:
+    """A turn that is followed again."""
+
+    keys: SessionKeys
+    stream: TurnStream
+
+
+@immutable
 class ChatStores:
     """The stores in which chats keep something."""
 
@@ -209,7 +217,7 @@ class ChatTurns:
 
     # Following
 
-    async def follow(self, turn: ChatTurn, told: GrowingText) -> AsyncIterator[list[Piece]]:
+    async def follow(self, turn: ChatTurn | TurnInBackground, told: GrowingText) -> AsyncIterator[list[Piece]]:
         """Return the pieces of the turn until it ends; an empty list where nothing has happened for a while."""
         while told.end is None:
             try:
@@ -226,7 +234,12 @@ class ChatTurns:
             elif pieces := [piece for event in read for piece in told.after(from_json(event.data))]:
                 yield pieces
 
-    async def _looked(self, turn: ChatTurn, told: GrowingText) -> list[Piece]:
+    async def taken_up(self, tenant: str, session: str) -> TurnInBackground:
+        """Return a turn of this session, with the stream of all its events that are kept."""
+        keys = self._queries.session_keys(tenant, session)
+        return TurnInBackground(keys, await self._streams.open(keys, START))
+
+    async def _looked(self, turn: ChatTurn | TurnInBackground, told: GrowingText) -> list[Piece]:
         """Return what a look at the turn's task says: it may have ended without our being told."""
         if told.turn.task_id is None:
             return []
