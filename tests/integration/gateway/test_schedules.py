@@ -130,7 +130,7 @@ async def test_an_operator_sees_the_schedules_of_all_tenants(redis_url: str, tmp
             ):
                 await added(http, schedule_id=name, every=every, content="x" * 300)
             await acme.post(f"{URL}/p/pause")
-            await store.call("ZADD", SCHEDULES_DUE, 1, "no schedule", 2, "gone/gone")
+            await store.call("ZADD", SCHEDULES_DUE, 1, "gone/gone", 2, "no schedule")
             seen, cursor, pages = list[tuple[str, str]](), None, 0
             while cursor is not None or not pages:
                 asked = {"limit": "2"} | ({} if cursor is None else {"cursor": cursor})
