@@ -5,10 +5,15 @@ from dataclasses import dataclass
 
 from pydantic_core import to_json
 
-from pentad.contracts.turns import TurnTracker
 from pentad.services.gateway.edge.problems import ProblemError, invalid
 from pentad.services.gateway.protocols.openai.chat_chunks import Out
-from pentad.services.gateway.protocols.openai.chat_turns import ChatTurn, ChatTurns, TurnInBackground, failure_of
+from pentad.services.gateway.protocols.openai.chat_turns import (
+    ChatTurn,
+    ChatTurns,
+    TurnInBackground,
+    failure_of,
+    text_of,
+)
 from pentad.services.gateway.protocols.openai.responses_items import (
     ATTEMPT_STEP,
     EVENT_STEP,
@@ -16,7 +21,7 @@ from pentad.services.gateway.protocols.openai.responses_items import (
     ResponseItems,
     response_id,
 )
-from pentad.services.gateway.protocols.openai.turn_text import RESTARTED, GrowingText
+from pentad.services.gateway.protocols.openai.turn_text import RESTARTED
 from pentad.services.gateway.tasks.event_stream import ALIVE
 
 _MAX_NUMBER = (1 << 53) - 1
@@ -62,22 +67,21 @@ class BackgroundEvents:
 
     async def blocks(self) -> AsyncIterator[bytes]:
         """Return the events until the turn ends."""
-        keys, message = self._turn.keys, self._form.message_id
-        told = GrowingText(TurnTracker(message), whole=self._form.is_json)
-        failure = ""
+        keys, told, failure = self._turn.keys, text_of(self._form), ""
         yield self._told(self._items.begin())
         try:
             async for pieces in self._turns.follow(self._turn, told):
                 yield self._told(each for piece in pieces for each in self._items.after(piece)) or ALIVE
                 if not pieces and told.end is None:
-                    known, rest = await self._turns.told(keys.tenant, keys.session, message, whole=self._form.is_json)
+                    known, rest = await self._turns.told(keys.tenant, self._form)
                     if known.end is not None:  # its events are not kept any more
                         told, self._items = known, ResponseItems(self._form)
                         yield self._told(each for piece in rest for each in self._items.after(piece))
                         break
+            await self._turns.keep_calls(self._turn, told)
         except ProblemError as problem:
             failure = problem.detail
-        await self._turns.keep_response(keys, response_id(message), told)
+        await self._turns.keep_response(keys, response_id(self._form.message_id), told)
         ended = failure_of(told.end)
         made = self._items.end(
             told, await self._turns.used_by(keys.tenant, told), failure or ("" if ended is None else ended.detail)

@@ -74,6 +74,7 @@ class ResponsesRoutes:
             asked.store,
             asked.background,
             asked.chat.schema is not None,
+            turn.goes_on,
         )
         headers = session_header_of(turn)
         try:
@@ -114,8 +115,9 @@ class ResponsesRoutes:
         after = read_after(request.query_params.get("starting_after"))
         if not known.background:
             raise invalid("stream: only a response with `background` can be followed again; read it without `stream`")
-        turn = await self._turns.taken_up(tenant, known.session)
-        return EventStream(self._turns.closing, BackgroundEvents(self._turns, turn, known.form(), after))
+        form = known.form()
+        turn = await self._turns.taken_up(tenant, form)
+        return EventStream(self._turns.closing, BackgroundEvents(self._turns, turn, form, after))
 
     @operation(
         "DELETE",
@@ -147,7 +149,7 @@ class ResponsesRoutes:
         """Cancel the turn of a response, and return it; one that has ended stays as it is."""
         tenant = tenant_of(request)
         known = await self._known(request, tenant)
-        await self._turns.cancel(tenant, known.session, known.message_id)
+        await self._turns.cancel(tenant, known)
         return answer(await self._shown(tenant, known))
 
     async def _known(self, request: "Request", tenant: str) -> KeptResponse:
@@ -159,7 +161,7 @@ class ResponsesRoutes:
 
     async def _shown(self, tenant: str, known: KeptResponse) -> Out:
         """Return a response, made of the events of its turn that are kept."""
-        told, events = await self._turns.told(tenant, known.session, known.message_id, whole=known.is_json)
+        told, events = await self._turns.told(tenant, known)
         items = ResponseItems(known.form())
         for piece in events:
             items.after(piece)
