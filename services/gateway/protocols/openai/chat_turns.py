@@ -93,7 +93,7 @@ class TurnInBackground:
     keys: SessionKeys
     stream: TurnStream
     goes_on: KeptCall | None
-    """As that of `ChatTurn`."""
+    """Call of the client's tool with whose result the turn goes on; None: a message begins it."""
 
 
 @immutable
