@@ -83,3 +83,5 @@ class Schedule(ScheduleSpec):
     """The next due time; absent while the schedule is paused and after its end."""
     last: ScheduleRun | None = None
     """The run of the latest due time."""
+    tenant_id: str | None = None
+    """Tenant of the schedule; in the list of all tenants alone."""

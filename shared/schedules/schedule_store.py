@@ -1,7 +1,7 @@
 """Schedules in Redis: all of them lie in one slot, and each change compares what its writer has read."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from secrets import token_hex
 
 from pydantic import ValidationError
@@ -61,9 +61,12 @@ class ScheduleStore:
     async def of_tenant(self, tenant: str) -> list[KeptSchedule]:
         """Return all schedules of a tenant that can be read."""
         names = [raw.decode(errors="replace") for raw in await self._store.call("ZRANGE", schedule_list(tenant), 0, -1)]
-        replies = await self._store.calls([("HMGET", schedule(tenant, name), *_FIELDS) for name in names])
+        return await self._readable([(tenant, name) for name in names])
+
+    async def _readable(self, parts: Sequence[tuple[str, str]]) -> list[KeptSchedule]:
+        replies = await self._store.calls([("HMGET", schedule(tenant, name), *_FIELDS) for tenant, name in parts])
         found = list[KeptSchedule]()
-        for name, reply in zip(names, replies, strict=True):
+        for (tenant, name), reply in zip(parts, replies, strict=True):
             try:
                 kept = _kept(tenant, name, reply)
             except UnreadableScheduleError as error:
@@ -72,6 +75,27 @@ class ScheduleStore:
             if kept is not None:
                 found.append(kept)
         return found
+
+    async def going(self, limit: int, after: tuple[int, str] | None) -> list[tuple[int, str]]:
+        """Return schedules of all tenants that somebody looks after, the one that is due next first: time in ms, and
+        tenant and name with a slash between. ``after``: the last one that was returned before.
+        """
+        found, skip = list[tuple[int, str]](), 0
+        lowest: Argument = "-inf" if after is None else after[0]
+        while len(found) < limit:
+            where = (SCHEDULES_DUE, lowest, "+inf", "WITHSCORES", "LIMIT", skip, limit)
+            flat = await self._store.call("ZRANGEBYSCORE", *where)
+            read = [(int(float(score)), member.decode(errors="replace")) for member, score in _pairs(flat)]
+            found += [each for each in read if (after is None or each > after) and _names_schedule(each[1])]
+            skip += len(read)
+            if len(read) < limit:
+                break
+        return found[:limit]
+
+    async def read_all(self, members: Sequence[str]) -> list[KeptSchedule]:
+        """Return those of these schedules that can be read. ``members``: as `going` returns them."""
+        parts = [(tenant, name) for tenant, _, name in (each.partition("/") for each in members)]
+        return await self._readable(parts)
 
     async def write(self, kept: KeptSchedule, state: ScheduleState, wake: int | None) -> bool:
         """Write a schedule's state. False: it is not as it was read any more, and stays so.
@@ -127,6 +151,14 @@ class ScheduleStore:
             await self._store.call("ZREM", SCHEDULES_DUE, member)
             await self._store.call("ZREM", SCHEDULES_SET, member)
         return found
+
+
+def _names_schedule(member: str) -> bool:
+    return all(map(is_identifier, member.split("/", 1))) and "/" in member
+
+
+def _pairs(flat: Sequence[bytes]) -> Iterable[tuple[bytes, bytes]]:
+    return zip(flat[::2], flat[1::2], strict=True)
 
 
 def _member(tenant: str, name: str) -> str:

@@ -124,6 +124,53 @@ async def test_a_background_response_is_read_gone_on_from_cancelled_and_forgotte
             await ai.responses.retrieve(begun.id)
 
 
+async def test_the_official_client_takes_the_stream_of_a_background_response_up(system: Stage) -> None:
+    more, session = asyncio.Event(), new_session()
+
+    def script(request: dict[str, Any]) -> Reply:
+        if request["messages"][-1]["role"] == "tool":
+            return say("one two three four", chunks=4, wait=more, wait_after=2)
+        return call(("calculator", {"expression": "6*7"}), text="let me see")
+
+    async with system.model(script), client(system) as ai:
+        seen, rest, late, last = list[Any](), list[Any](), list[Any](), list[Any]()
+        begun = await ai.responses.create(
+            model="pentad", input=unique("count"), conversation=session, background=True, stream=True
+        )
+        async for event in begun:
+            seen.append(event)
+            if event.type == "response.output_text.delta" and event.output_index == 2:
+                break
+        await begun.close()
+        made = seen[0].response.id
+        following = await ai.responses.retrieve(made, stream=True, starting_after=seen[-1].sequence_number)
+        more.set()
+        rest += [event async for event in following]
+        late += [event async for event in await ai.responses.retrieve(made, stream=True)]
+        after_end = await ai.responses.retrieve(made, stream=True, starting_after=rest[-1].sequence_number)
+        last += [event async for event in after_end]
+        plain = await ai.responses.create(model="pentad", input=unique("more"), conversation=session)
+        with pytest.raises(openai.BadRequestError, match="background"):
+            await ai.responses.retrieve(plain.id, stream=True)
+        with pytest.raises(openai.BadRequestError, match="starting_after"):
+            await ai.responses.retrieve(made, stream=True, starting_after=-1)
+        with pytest.raises(openai.NotFoundError):
+            await ai.responses.retrieve("resp_nobody", stream=True)
+        kept = await ai.responses.retrieve(made)
+    for events in ([*seen, *rest], late):
+        numbers = [event.sequence_number for event in events]
+        assert numbers == sorted(set(numbers))
+        texts = {0: "", 2: ""}
+        for event in events:
+            if event.type == "response.output_text.delta":
+                texts[event.output_index] += event.delta
+        assert texts == {0: "let me see", 2: "one two three four"}
+        done = [event.item for event in events if event.type == "response.output_item.done"]
+        assert [item.id for item in done] == [item.id for item in kept.output]
+    assert rest[-1].response.status == "completed", "the stream that was closed has cancelled nothing"
+    assert [event.type for event in last] == ["response.completed"]
+
+
 async def test_json_is_one_item_and_a_failed_turn_a_failed_response(system: Stage) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     form: Any = {"format": {"type": "json_schema", "name": "n", "schema": schema}}

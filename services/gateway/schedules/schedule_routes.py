@@ -2,9 +2,18 @@
 
 from typing import TYPE_CHECKING
 
-from pentad.services.gateway.edge.http import answer, limit_of, read_body, tenant_of
+from pentad.services.gateway.edge.http import (
+    answer,
+    answer_with_page,
+    asked_scope_of,
+    caller_of,
+    limit_of,
+    page_of,
+    read_body,
+    tenant_of,
+)
 from pentad.services.gateway.edge.operations import operation
-from pentad.services.gateway.edge.schemas import gives, json_body, page, path, query, ref
+from pentad.services.gateway.edge.schemas import LIST, OF_TENANT, gives, json_body, page, path, query, ref
 from pentad.services.gateway.schedules.schedules import Schedules
 
 if TYPE_CHECKING:
@@ -22,12 +31,19 @@ class ScheduleRoutes:
         "GET",
         "/v1/schedules",
         "The schedules, the newest first, each with its next due time and its latest run; of long messages only the "
-        "beginning. One that has ended is listed for thirty days",
+        "beginning. One that has ended is listed for thirty days. With the admin key those of all tenants that are not "
+        "paused, the next due one first, each with its `tenant_id`",
+        OF_TENANT,
+        *LIST,
+        problems=(422,),
         _200=gives("", page(ref("Schedule"))),
     )
     async def list_schedules(self, request: "Request") -> "Response":
-        """Return the tenant's schedules."""
-        found = await self._schedules.listing(tenant_of(request))
+        """Return the tenant's schedules; for operators those of all tenants, or of one."""
+        (limit, after), is_named = page_of(request), "tenant" in request.query_params
+        if caller_of(request).tenant is None and not is_named:
+            return answer_with_page(await self._schedules.of_all(limit, after))
+        found = await self._schedules.listing(asked_scope_of(request)[0] if is_named else tenant_of(request))
         return answer({"items": [each.model_dump(mode="json", exclude_none=True) for each in found], "next": None})
 
     @operation(

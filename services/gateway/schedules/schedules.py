@@ -8,10 +8,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from pentad.contracts.commands import NEW_TASK, InboundMessage
-from pentad.contracts.ids import is_identifier, rfc3339
+from pentad.contracts.ids import decoded_id, encoded_id, is_identifier, rfc3339
 from pentad.contracts.schedules import Schedule, ScheduleRun, ScheduleSpec
 from pentad.services.gateway.domain.frames import complaints
 from pentad.services.gateway.domain.schedule_plan import begun, paused, resumed, settled, shown, wake_of
+from pentad.services.gateway.edge.pages import IndexEntry, Page
 from pentad.services.gateway.edge.problems import ProblemError, busy, invalid, missing
 from pentad.shared.schedules.due_times import DueTimes
 from pentad.shared.schedules.schedule_state import ScheduleState
@@ -83,10 +84,21 @@ class Schedules:
     async def listing(self, tenant: str) -> list[Schedule]:
         """Return a tenant's schedules, the newest first; of long messages only the beginning."""
         found = sorted(await self._schedules.of_tenant(tenant), key=lambda each: (each.state.created, each.name))
-        return [
-            shown(each.spec.model_copy(update={"content": each.spec.content[:_LISTED_CHARS]}), each.state)
-            for each in reversed(found)
+        return [_listed(each) for each in reversed(found)]
+
+    async def of_all(self, limit: int, after: IndexEntry | None) -> Page:
+        """Return a page of the schedules of all tenants that are not paused, the one that is due next first."""
+        before = None if after is None else (after.score, decoded_id(after.member).replace("|", "/"))
+        found = await self._schedules.going(limit, before)
+        kept = await self._schedules.read_all([member for _, member in found])
+        items = [
+            _listed(each).model_copy(update={"tenant_id": each.tenant}).model_dump(mode="json", exclude_none=True)
+            for each in kept
         ]
+        score, member = found[-1] if found else (0, "")
+        return Page(
+            items, IndexEntry(score, encoded_id(member.replace("/", "|"))).cursor() if len(found) == limit else None
+        )
 
     async def one(self, tenant: str, name: str) -> Schedule:
         """Return a schedule."""
@@ -131,6 +143,11 @@ class Schedules:
         if kept is None:
             raise missing("there is no such schedule")
         return kept
+
+
+def _listed(kept: KeptSchedule) -> Schedule:
+    """Return a schedule as lists show it."""
+    return shown(kept.spec.model_copy(update={"content": kept.spec.content[:_LISTED_CHARS]}), kept.state)
 
 
 def _spec(body: Mapping[str, Any]) -> ScheduleSpec:

@@ -1,5 +1,6 @@
 """The MCP server at the wire: whose things are seen, what a token opens, and that no body breaks it."""
 
+import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
@@ -17,6 +18,7 @@ from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import running
 from tests.integration.gateway.speaker import TASK, Speaker
 from tests.integration.gateway.test_tokens import rest, token_for
+from tests.support.waiting import in_time
 
 KEYS = "ka:acme,kb:bolt"
 MODERN = "2026-07-28"
@@ -242,3 +244,31 @@ async def test_a_page_of_another_site_is_refused_at_an_open_gateway(redis_url: s
             async with rest(service, None) as http:
                 answer = await http.post("/mcp", content=to_json(CALL), headers=HEADERS | headers)
             assert answer.status_code == 403
+
+
+@pytest.mark.parametrize("version", [LEGACY, MODERN])
+async def test_an_unknown_tool_is_an_error_of_the_protocol(gateway: GatewayService, version: str) -> None:
+    answer = await Mcp(gateway, "ka", version).asked("tools/call", name="nothing", arguments={})
+    assert answer["error"]["code"] == -32602
+    assert "tools/list" in answer["error"]["message"]
+
+
+async def test_spaces_around_the_value_of_a_header_are_no_part_of_it(gateway: GatewayService) -> None:
+    about = {
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+    }
+    params = {"name": "run_state", "arguments": {}, "_meta": about}
+    body = to_json({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    place = httpx2.URL(gateway.address)
+    given = {"mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": "  run_state \t ", "host": "x"}
+    head = HEADERS | given | {"authorization": "Bearer ka", "connection": "close", "content-length": str(len(body))}
+    lines = ["POST /mcp HTTP/1.1", *(f"{name}: {value}" for name, value in head.items()), "", ""]
+    reader, writer = await asyncio.open_connection(place.host, place.port)
+    writer.write("\r\n".join(lines).encode() + body)
+    async with in_time():
+        answer = await reader.read()
+    writer.close()
+    assert answer.startswith(b"HTTP/1.1 200"), answer
+    assert b'"isError":true' in answer, "the tool was asked, without what it needs"

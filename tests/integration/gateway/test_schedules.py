@@ -100,7 +100,7 @@ async def test_a_tenant_sees_its_own_and_has_so_many(redis_url: str, tmp_path: P
             head = {"authorization": f"Bearer {key}"}
             return httpx2.AsyncClient(base_url=gateway.address, trust_env=False, timeout=PATIENCE_S, headers=head)
 
-        async with of("ka") as acme, of("kb") as bolt, of("admin") as admin:
+        async with of("ka") as acme, of("kb") as bolt:
             mine = await added(acme, **DAILY)
             await added(acme, **DAILY)
             assert "2 schedules already (PENTAD_SCHEDULES)" in problem(await acme.post(URL, json=DAILY), 409)
@@ -110,7 +110,44 @@ async def test_a_tenant_sees_its_own_and_has_so_many(redis_url: str, tmp_path: P
             await bolt.delete(f"{URL}/{mine}")
             assert (await acme.get(f"{URL}/{mine}")).json()["cron"] == DAILY["cron"]
             assert (await bolt.get(URL)).json()["items"] == []
-            assert (await admin.get(URL)).status_code == 403
+            assert (await acme.get(URL, params={"tenant": "bolt"})).status_code == 403
+
+
+async def test_an_operator_sees_the_schedules_of_all_tenants(redis_url: str, tmp_path: Path, store: Store) -> None:
+    keys = {"pentad_api_keys": "ka:acme,kb:bolt", "pentad_admin_key": "admin"}
+    async with running(redis_url, pentad_data_dir=tmp_path, **keys) as gateway:
+
+        def of(key: str) -> httpx2.AsyncClient:
+            head = {"authorization": f"Bearer {key}"}
+            return httpx2.AsyncClient(base_url=gateway.address, trust_env=False, timeout=PATIENCE_S, headers=head)
+
+        async with of("ka") as acme, of("kb") as bolt, of("admin") as admin:
+            for http, name, every in (
+                (acme, "a", 3_600),
+                (bolt, "a", 7_200),
+                (bolt, "late", 9_000),
+                (acme, "p", 4_000),
+            ):
+                await added(http, schedule_id=name, every=every, content="x" * 300)
+            await acme.post(f"{URL}/p/pause")
+            await store.call("ZADD", SCHEDULES_DUE, 1, "gone/gone", 2, "no schedule")
+            seen, cursor, pages = list[tuple[str, str]](), None, 0
+            while cursor is not None or not pages:
+                asked = {"limit": "2"} | ({} if cursor is None else {"cursor": cursor})
+                answered = await admin.get(URL, params=asked)
+                assert answered.status_code == 200, answered.text
+                found = answered.json()
+                seen += [(item["tenant_id"], item["schedule_id"]) for item in found["items"]]
+                assert all(len(item["content"]) == 200 for item in found["items"])
+                cursor, pages = found["next"], pages + 1
+            assert seen == [("acme", "a"), ("bolt", "a"), ("bolt", "late")]
+            assert pages >= 2
+            paused = (await admin.get(URL, params={"tenant": "acme"})).json()["items"]
+            assert {item["schedule_id"]: item["status"] for item in paused} == {"a": "active", "p": "paused"}
+            assert "tenant_id" not in paused[0]
+            for wrong in ({"cursor": "x"}, {"limit": "0"}, {"tenant": "a b"}):
+                assert (await admin.get(URL, params=wrong)).status_code == 422
+            assert (await admin.post(URL, json=DAILY)).status_code == 403
 
 
 async def test_one_that_has_ended_makes_room_for_another(http: httpx2.AsyncClient, store: Store) -> None:

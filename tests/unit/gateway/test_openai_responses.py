@@ -10,10 +10,12 @@ from pydantic import TypeAdapter
 from pentad.contracts.events import TaskUsage
 from pentad.contracts.turns import TurnTracker
 from pentad.services.gateway.domain.frames import UnreadableError
+from pentad.services.gateway.edge.problems import ProblemError
+from pentad.services.gateway.protocols.openai.background_events import EventsBehind, read_after
 from pentad.services.gateway.protocols.openai.chat_request import texts_of
 from pentad.services.gateway.protocols.openai.responses_items import ResponseForm, ResponseItems
 from pentad.services.gateway.protocols.openai.responses_request import read_response
-from pentad.services.gateway.protocols.openai.turn_text import GrowingText
+from pentad.services.gateway.protocols.openai.turn_text import RESTARTED, GrowingText
 from tests.unit.gateway.test_openai_chat import END, ROUTED, delta, event, message
 
 BODY: dict[str, Any] = {"model": "pentad", "input": "hi"}
@@ -45,7 +47,6 @@ STREAMED: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
         {"conversation": "a b"},
         {"conversation": "c", "previous_response_id": "resp_a"},
         {"background": True, "store": False},
-        {"background": True, "stream": True},
         {"stream": "yes"},
         {"text": {"format": {"type": "grammar"}}},
         {"metadata": {"a": 1}},
@@ -99,6 +100,82 @@ def test_random_turns_are_events_that_a_client_can_follow() -> None:
         made += items.end(told, TaskUsage(input_tokens=1, output_tokens=2))
         assert [out["sequence_number"] for out in made] == list(range(len(made)))
         _follow(made)
+
+
+BACKGROUND = ResponseForm("m", "s", "pentad", 0, background=True)
+
+
+def in_background(events: list[Any]) -> list[dict[str, Any]]:
+    """The events of a response in the background, made of these of its turn."""
+    told, items = GrowingText(TurnTracker("r")), ResponseItems(BACKGROUND)
+    made = items.begin()
+    for each in [ROUTED, *events, END]:
+        made += [out for piece in told.after(each) for out in items.after(piece)]
+    return made + items.end(told, TaskUsage(input_tokens=1, output_tokens=2))
+
+
+def behind(number: int, made: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What a client gets that has the events up to a number, and for which all are made again."""
+    rest = EventsBehind(number)
+    return [*rest.of(made[:-1]), rest.last(made[-1])]
+
+
+def deltas(rng: random.Random, text: str, step: int, attempt: int = 1) -> list[Any]:
+    made, at = list[Any](), 0
+    while at < len(text) and rng.random() < 0.9:
+        piece = text[at : at + rng.randint(1, 7)]
+        made.append(delta(piece, at, step, attempt))
+        at += len(piece)
+    return made
+
+
+def test_a_stream_goes_on_behind_any_event_however_texts_are_cut_then() -> None:
+    for seed in range(300):
+        rng = random.Random(seed)
+        live, kept = list[Any](), list[Any]()
+        for step in range(1, rng.randint(2, 5)):
+            text = rng.choice(["", "\n\na text", "text of it\n\n", "again and again\n and over"])
+            if rng.random() < 0.3:
+                live.append(delta("hm", step=step, kind="thinking"))
+            live += deltas(rng, text, step)
+            again = deltas(rng, text, step) if rng.random() < 0.3 else []
+            kept += again
+            name = {"tool_call_id": f"c{step}", "tool": "echo"}
+            calls = [event("tool_call", **name, args={"a": 1}), event("tool_result", **name, result="x")]
+            same = [message(text, step), *(calls if rng.random() < 0.5 else [])]
+            live += same
+            kept += same
+        seen, again = in_background(live), in_background(kept)
+        _follow(seen)
+        numbers = [out["sequence_number"] for out in seen]
+        assert numbers == sorted(set(numbers))
+        assert numbers[-1] < 1 << 53
+        for cut in range(len(seen)):
+            rest = behind(numbers[cut], again)
+            _follow([*seen[: cut + 1], *rest])
+        _follow(behind(-1, again))
+
+
+def test_a_client_that_has_a_part_of_a_void_attempt_is_told_so() -> None:
+    live = in_background([delta("wrong"), delta("ri", attempt=2), message("right answer", attempt=2)])
+    again = in_background([message("right answer", attempt=2)])
+    has = [out for out in live if out["type"] == "response.output_text.delta"]
+    assert [out["delta"] for out in has] == ["wrong", RESTARTED, "ri", "ght answer"]
+    for number, rest in enumerate((RESTARTED + "right answer", "right answer", "ght answer", "")):
+        found = behind(has[number]["sequence_number"], again)
+        assert "".join(out["delta"] for out in found if "delta" in out) == rest
+        assert found[-1]["response"]["output"][0]["content"][0]["text"] == "right answer"
+
+
+def test_the_end_is_told_to_a_client_whose_events_are_lost() -> None:
+    [last] = behind((1 << 53) - 2, in_background([message("x")]))
+    assert (last["type"], last["sequence_number"]) == ("response.completed", (1 << 53) - 1)
+
+
+@pytest.mark.parametrize("given", ["", "x", "-1", "1.5", "٣", "9007199254740992", "9" * 5_000])
+def test_a_wrong_number_is_refused(given: str) -> None:
+    with pytest.raises(ProblemError, match="starting_after"):
+        read_after(given)
 
 
 def _follow(made: list[dict[str, Any]]) -> None:

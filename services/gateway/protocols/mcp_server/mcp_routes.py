@@ -94,7 +94,9 @@ class McpExchange:
         async def received() -> Any:
             return pending.pop() if pending else await receive()
 
-        await self._served(scope, received, send)
+        # The SDK compares headers with the message, and the HTTP parser leaves the spaces behind their values.
+        headers = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+        await self._served({**scope, "headers": headers}, received, send)
 
 
 def _server_class() -> "type[McpServed]":

@@ -151,6 +151,8 @@ class McpServed:
             answer = ToolAnswer(f"a store is unavailable: {error}. Try again shortly", failed=True)
         except DamagedError as error:
             answer = ToolAnswer(f"{error}: an operator must look at what is kept", failed=True)
+        except MCPError:
+            raise
         except Exception:
             log.exception("a tool call of MCP has failed")
             answer = ToolAnswer("this is our fault: see the gateway's log", failed=True)
@@ -165,7 +167,7 @@ class McpServed:
         fixed = next((tool for tool in FIXED_TOOLS if tool.name == params.name), None)
         is_run = params.name.startswith(RUN_PREFIX) and is_identifier(params.name.removeprefix(RUN_PREFIX))
         if fixed is None and not is_run:
-            raise UnreadableError(f"there is no tool {params.name[:100]!r}: tools/list has all that there are")
+            raise MCPError(INVALID_PARAMS, f"there is no tool {params.name[:100]!r}: tools/list has all that there are")
         for right in (FIXED_TOOLS[0] if fixed is None else fixed).rights:
             _caller(context).check(right)
         if params.request_state is not None:

@@ -19,6 +19,7 @@ from pentad.services.gateway.protocols.openai.chat_places import ChatPlace, Chat
 from pentad.services.gateway.protocols.openai.chat_request import ChatAsked, EarlierText, digest_of, texts_of
 from pentad.services.gateway.protocols.openai.kept_calls import KeptCall, KeptClientCalls
 from pentad.services.gateway.protocols.openai.kept_responses import KeptResponse, KeptResponses
+from pentad.services.gateway.protocols.openai.responses_items import ResponseForm
 from pentad.services.gateway.protocols.openai.turn_text import ClientCall, GrowingText, Piece
 from pentad.services.gateway.tasks.client_results import ClientResults
 from pentad.services.gateway.tasks.control import Control
@@ -83,6 +84,16 @@ class ChatTurn:
         """Return the conversation as the client has it after this answer."""
         said = [*self.asked.past, *([EarlierText("user", self.asked.spoken)] if self.asked.spoken else [])]
         return texts_of([*said, EarlierText("assistant", answer)] if answer.strip() else said)
+
+
+@immutable
+class TurnInBackground:
+    """A turn that is followed again."""
+
+    keys: SessionKeys
+    stream: TurnStream
+    goes_on: KeptCall | None
+    """Call of the client's tool with whose result the turn goes on; None: a message begins it."""
 
 
 @immutable
@@ -256,7 +267,7 @@ class ChatTurns:
 
     # Following
 
-    async def follow(self, turn: ChatTurn, told: GrowingText) -> AsyncIterator[list[Piece]]:
+    async def follow(self, turn: ChatTurn | TurnInBackground, told: GrowingText) -> AsyncIterator[list[Piece]]:
         """Return the pieces of the turn until it ends; an empty list where nothing has happened for a while."""
         while told.end is None:
             try:
@@ -273,7 +284,7 @@ class ChatTurns:
             elif pieces := [piece for event in read for piece in told.after(from_json(event.data))]:
                 yield await self._whole(turn, told, pieces)
 
-    async def _whole(self, turn: ChatTurn, told: GrowingText, pieces: list[Piece]) -> list[Piece]:
+    async def _whole(self, turn: ChatTurn | TurnInBackground, told: GrowingText, pieces: list[Piece]) -> list[Piece]:
         return await self._with_arguments(turn.keys.tenant, told, pieces) if told.calls else pieces
 
     async def _with_arguments(self, tenant: str, told: GrowingText, pieces: list[Piece]) -> list[Piece]:
@@ -285,7 +296,13 @@ class ChatTurns:
                 pieces[number] = replace(piece, arguments=arguments or piece.arguments)
         return pieces
 
-    async def _looked(self, turn: ChatTurn, told: GrowingText) -> list[Piece]:
+    async def taken_up(self, tenant: str, form: ResponseForm) -> TurnInBackground:
+        """Return the turn of a response, with the stream of all its events that are kept."""
+        keys = self._queries.session_keys(tenant, form.session)
+        begin = START if form.goes_on is None else form.goes_on.after.encode()
+        return TurnInBackground(keys, await self._streams.open(keys, begin), form.goes_on)
+
+    async def _looked(self, turn: ChatTurn | TurnInBackground, told: GrowingText) -> list[Piece]:
         """Return what a look at the turn's task says: it may have ended without our being told."""
         if told.turn.task_id is None:
             return []
@@ -314,13 +331,13 @@ class ChatTurns:
         if told.end is not None and told.end.ok:
             place = turn.keys.session, told.task, told.step
             await self._places.keep(turn.scope, turn.texts(told.text), *place)
-            await self._keep_calls(turn, told)
+            await self.keep_calls(turn, told)
             if turn.naming.key is None:
                 await self._places.ended(turn.scope, turn.digest)
         else:
             await self._forget(turn)
 
-    async def _keep_calls(self, turn: ChatTurn, told: GrowingText) -> None:
+    async def keep_calls(self, turn: ChatTurn | TurnInBackground, told: GrowingText) -> None:
         """Keep to which task the calls belong for which the turn has stopped."""
         task = told.turn.task_id
         if not told.calls or task is None:
@@ -341,15 +358,14 @@ class ChatTurns:
         """Forget where a conversation stands behind a response."""
         await self._places.drop(_responses_of(tenant), [response])
 
-    async def told(self, tenant: str, kept: KeptResponse) -> tuple[GrowingText, list[Piece]]:
+    async def told(self, tenant: str, kept: KeptResponse | ResponseForm) -> tuple[GrowingText, list[Piece]]:
         """Return the turn of a response as far as its events are written, and the pieces of it."""
         keys = self._queries.session_keys(tenant, kept.session)
-        told = GrowingText(_tracker(kept.message_id, kept.goes_on), kept.is_json)
+        told = text_of(kept)
         if kept.goes_on is None:
             turn = await self._queries.turn(keys, kept.message_id)
             events, name = turn.events, turn.task_id
         else:
-            told.task, told.first_step = kept.goes_on.task, kept.goes_on.steps + 1
             events, name = await self._queries.events_after(keys, kept.goes_on.after), kept.goes_on.task
         pieces = [piece for event in events for piece in told.after(event)]
         if name is not None and (task := await self._queries.task(tenant, name)) is not None:
@@ -399,6 +415,14 @@ class ChatTurns:
 def _tracker(message_id: str, goes_on: KeptCall | None) -> TurnTracker:
     """Return a turn before its first event."""
     return TurnTracker(message_id) if goes_on is None else TurnTracker("", goes_on.task, routed=True)
+
+
+def text_of(kept: KeptResponse | ResponseForm) -> GrowingText:
+    """Return the text of a response before its first event."""
+    told = GrowingText(_tracker(kept.message_id, kept.goes_on), whole=kept.is_json)
+    if kept.goes_on is not None:
+        told.task, told.first_step = kept.goes_on.task, kept.goes_on.steps + 1
+    return told
 
 
 def failure_of(end: TurnEnd | None) -> ProblemError | None:

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from pentad.contracts.events import SessionEvent, TaskUsage, ToolCallEvent, ToolResultEvent
+from pentad.contracts.ids import milliseconds
 from pentad.services.gateway.protocols.openai.chat_chunks import Out
 from pentad.services.gateway.protocols.openai.kept_calls import KeptCall
 from pentad.services.gateway.protocols.openai.responses_request import RESPONSE
@@ -22,6 +23,30 @@ from pentad.shared.immutable import immutable
 
 _LABEL = "pentad"
 """Name of the server of our tools, as which clients see them."""
+ATTEMPT_STEP = 1 << 24
+EVENT_STEP = ATTEMPT_STEP << 3
+"""Steps of the numbers of events that are made in the background; JavaScript has 26 bits more for events."""
+_MAX_RETRIES = EVENT_STEP // ATTEMPT_STEP - 1
+"""Attempts of a text, after the first, that have numbers of their own."""
+_NEVER_SET: Out = {
+    "instructions": None,
+    "parallel_tool_calls": True,
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "top_logprobs": 0,
+    "truncation": "disabled",
+    "reasoning": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "service_tier": "default",
+    "safety_identifier": None,
+    "prompt_cache_key": None,
+    "tool_choice": "auto",
+    "tools": [],
+}
+"""Fields that a response must have and that no request sets here; the numbers are those that OpenAI shows then."""
 
 
 def response_id(message_id: str) -> str:
@@ -55,27 +80,33 @@ class ResponseForm:
             "status": status,
             "model": self.model,
             "output": list(output),
+            "completed_at": None,
             "error": None,
             "incomplete_details": None,
-            "instructions": None,
             "metadata": dict(self.metadata or {}),
-            "parallel_tool_calls": True,
-            "temperature": None,
-            "top_p": None,
-            "tool_choice": "auto",
-            "tools": [],
+            "text": {"format": self.text_format},
             "usage": None,
             "previous_response_id": self.previous,
             "conversation": {"id": self.session},
             "store": self.store,
             "background": self.background,
         }
-        return made | more
+        return _NEVER_SET | made | more
+
+    @property
+    def text_format(self) -> Out:
+        """Format of the text; which schema was asked for is not kept."""
+        return {"type": "json_object" if self.is_json else "text"}
 
 
 @dataclass
 class ResponseItems:
-    """The items of a response, and the events that tell of them."""
+    """The items of a response, and the events that tell of them.
+
+    In the background all is made of what is kept, so that the same events have the same numbers whenever they are made
+    again: no thoughts, an item for each step's text, and numbers that grow by `EVENT_STEP` with an event, by
+    `ATTEMPT_STEP` with an attempt of a text, and by 1 with each of its characters, however they are cut in pieces.
+    """
 
     form: ResponseForm
     output: list[Out] = field(default_factory=list)
@@ -84,6 +115,12 @@ class ResponseItems:
     _calls: dict[str, int] = field(default_factory=dict)
     """Places of calls that go on, by their id."""
     _number: int = -1
+    _step: tuple[int, int] = (0, 0)
+    """Step and attempt of the text that is being written, or was last."""
+    _said: int = 0
+    """Characters of that attempt."""
+    _last_at: str = ""
+    """Time of the last event that is no text."""
 
     def begin(self) -> list[Out]:
         """Return the events with which a response begins."""
@@ -95,12 +132,13 @@ class ResponseItems:
         """Return the events of a piece."""
         match piece:
             case TextPiece():
-                return list(self._text(piece.text))
+                return list(self._kept_text(piece) if self.form.background else self._text(piece.text))
             case ThoughtPiece():
-                return list(self._thought(piece.text))
+                return [] if self.form.background else list(self._thought(piece.text))
             case ClientCall():
                 return list(self._client_call(piece))
             case Activity():
+                self._last_at = piece.event.at
                 return list(self._activity(piece.event))
 
     def end(self, told: GrowingText, used: TaskUsage, failure: str = "") -> list[Out]:
@@ -131,10 +169,15 @@ class ResponseItems:
         if told.finish in ("length", "content_filter"):
             why = {"length": "max_output_tokens"}.get(told.finish, told.finish)
             return self.form.shown("incomplete", self.output, incomplete_details={"reason": why}, usage=usage)
-        return self.form.shown("completed", self.output, usage=usage)
+        return self.form.shown("completed", self.output, usage=usage, completed_at=self._completed_at)
+
+    @property
+    def _completed_at(self) -> int:
+        """Time in seconds of the end, which is the last event, unless it was not seen."""
+        return milliseconds(self._last_at) // 1000 if self._last_at else self.form.created
 
     def _event(self, kind: str, **fields: Any) -> Out:
-        self._number += 1
+        self._number = (self._number // EVENT_STEP + 1) * EVENT_STEP if self.form.background else self._number + 1
         return {"type": kind, "sequence_number": self._number, **fields}
 
     def _of(self, place: int, kind: str, **fields: Any) -> Out:
@@ -161,6 +204,29 @@ class ResponseItems:
         place = self._open or 0
         self.output[place]["content"][0]["text"] += text
         yield self._of(place, "response.output_text.delta", content_index=0, delta=text, logprobs=[])
+
+    def _kept_text(self, piece: TextPiece) -> Iterator[Out]:
+        """Tell a text in the background: its numbers are the same, however it is cut in pieces."""
+        (step, attempt), text = piece.at, piece.text
+        is_new = not self._is_open("message") or self._step[0] != step
+        if is_new or self._step != piece.at:
+            self._said = 0
+        if not self._said and not piece.restarts:
+            text = text.lstrip("\n")
+        if not text:
+            return
+        if is_new:
+            yield from self._begun({"type": "message", "role": "assistant", "status": "in_progress", "content": []})
+            self._open = len(self.output) - 1
+        self._step, place = piece.at, self._open or 0
+        self.output[place]["content"][0]["text"] += text
+        self._said += 0 if piece.restarts else len(text)
+        begin = self._number - self._number % EVENT_STEP
+        number = begin + min(max(attempt - 1, 0), _MAX_RETRIES) * ATTEMPT_STEP + min(self._said, ATTEMPT_STEP - 1)
+        self._number = max(self._number + 1, number)
+        fields = {"item_id": self.output[place]["id"], "output_index": place, "content_index": 0}
+        kind = "response.output_text.delta"
+        yield {"type": kind, "sequence_number": self._number, **fields, "delta": text, "logprobs": []}
 
     def _thought(self, text: str) -> Iterator[Out]:
         if not self._is_open("reasoning"):

@@ -71,8 +71,6 @@ def read_response(body: Mapping[str, Any], data: Sequence[bytes] = ()) -> Respon
         raise UnreadableError("conversation: it is given without previous_response_id, or that without it")
     if asked.background and not asked.store:
         raise UnreadableError("background: nobody could read the response without `store`")
-    if asked.background and chat.stream:
-        raise UnreadableError("background: read the response by GET /openai/v1/responses/{id}, without `stream`")
     return asked
 
 

@@ -9,8 +9,9 @@ from pydantic_core import to_json
 from pentad.contracts.events import TaskUsage
 from pentad.services.gateway.edge.http import answer, tenant_of
 from pentad.services.gateway.edge.operations import operation
-from pentad.services.gateway.edge.problems import ProblemError, missing
-from pentad.services.gateway.edge.schemas import ANY_OBJECT, gives, json_body, path
+from pentad.services.gateway.edge.problems import ProblemError, invalid, missing
+from pentad.services.gateway.edge.schemas import ANY_OBJECT, gives, json_body, path, query
+from pentad.services.gateway.protocols.openai.background_events import BackgroundEvents, read_after
 from pentad.services.gateway.protocols.openai.chat_chunks import Out
 from pentad.services.gateway.protocols.openai.chat_events import told_of
 from pentad.services.gateway.protocols.openai.chat_turns import ChatNaming, ChatTurn, ChatTurns, failure_of
@@ -80,7 +81,8 @@ class ResponsesRoutes:
             if asked.store:
                 form = await self._kept.keep(tenant, form)
             if asked.chat.stream:
-                return EventStream(self._turns.closing, ResponseEvents(self._turns, turn, form), headers=headers)
+                kind = BackgroundEvents if asked.background else ResponseEvents
+                return EventStream(self._turns.closing, kind(self._turns, turn, form), headers=headers)
             if asked.background:
                 made = answer(form.shown("queued", []))
             else:
@@ -96,16 +98,26 @@ class ResponsesRoutes:
     @operation(
         "GET",
         "/openai/v1/responses/{response}",
-        "A response that was stored, as far as it is made",
+        "A response that was stored, as far as it is made; with `stream`, the events of one in the background",
         path("response"),
-        problems=(404,),
+        query("stream", "boolean", "whether its events are answered, as server-sent events"),
+        query("starting_after", "integer", "`sequence_number` of the last event seen", minimum=0),
+        problems=(400, 404),
         refusal=OPENAI_REFUSAL,
         _200=_SHOWN,
     )
-    async def get_response(self, request: "Request") -> "Response":
-        """Return a response."""
+    async def get_response(self, request: "Request") -> "Response | EventStream":
+        """Return a response, or the events of one that is made in the background."""
         tenant = tenant_of(request)
-        return answer(await self._shown(tenant, await self._known(request, tenant)))
+        known = await self._known(request, tenant)
+        if not _is_stream(request):
+            return answer(await self._shown(tenant, known))
+        after = read_after(request.query_params.get("starting_after"))
+        if not known.background:
+            raise invalid("stream: only a response with `background` can be followed again; read it without `stream`")
+        form = known.form()
+        turn = await self._turns.taken_up(tenant, form)
+        return EventStream(self._turns.closing, BackgroundEvents(self._turns, turn, form, after))
 
     @operation(
         "DELETE",
@@ -217,6 +229,14 @@ def _naming(request: "Request", asked: ResponseAsked) -> ChatNaming:
     if asked.previous is not None:
         return ChatNaming("response", asked.previous, given.key)
     return given if asked.conversation is None else ChatNaming("session", asked.conversation, given.key)
+
+
+def _is_stream(request: "Request") -> bool:
+    """Return whether the events of a response are asked for. Raises ``ProblemError`` (400)."""
+    text = request.query_params.get("stream", "false")
+    if text not in ("true", "false"):
+        raise invalid("stream: true or false is expected")
+    return text == "true"
 
 
 def _block(event: Out) -> bytes:

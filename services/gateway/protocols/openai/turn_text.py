@@ -27,7 +27,7 @@ from pentad.services.gateway.domain.waited_turn import known_event
 from pentad.shared.immutable import immutable
 
 _APART = "\n\n"
-_RESTARTED = "\n\n(restarted)\n\n"
+RESTARTED = "\n\n(restarted)\n\n"
 """Text behind what a broken attempt has said, which counts no more."""
 _SHOWN_ARGS = 500
 """Characters of a tool call's arguments that a question about it shows."""
@@ -40,6 +40,8 @@ class TextPiece:
     text: str
     restarts: bool = False
     """Whether what was said of the step before this piece is void."""
+    at: tuple[int, int] = (0, 0)
+    """Step and attempt that have said it."""
 
 
 @immutable
@@ -145,7 +147,7 @@ class GrowingText:
     def add(self, text: str) -> TextPiece:
         """Return a piece of the answer, which is a part of its text from now on."""
         self.text += text
-        return TextPiece(text)
+        return TextPiece(text, at=self._at)
 
     def _made(self, event: SessionEvent) -> Iterator[Piece]:
         own = event.parent_task_id is None
@@ -197,9 +199,9 @@ class GrowingText:
             yield self._restarted()
 
     def _restarted(self) -> TextPiece:
-        self.text += _RESTARTED
+        self.text += RESTARTED
         self._written = ""
-        return TextPiece(_RESTARTED, restarts=True)
+        return TextPiece(RESTARTED, restarts=True, at=self._at)
 
     def _write(self, text: str) -> Iterator[Piece]:
         if not text:
