@@ -195,7 +195,9 @@ class GatewayService:
         records, self._workspaces = Records(settings.records_url), workspaces_of(settings)
         queries = Queries(store, records, shards)
         self._inbox, self._streams = inbox, TurnStreams(store, self._relay, queries)
-        self._intake = MessageIntake(inbox, self._watch, settings.pentad_tenant_share)
+        secrets = WebhookSecrets(settings)
+        self._webhooks = WebhookRegistry(store, secrets, settings.pentad_web_allow, shards)
+        self._intake = MessageIntake(inbox, self._watch, self._webhooks, settings.pentad_tenant_share)
         self._cases = None if settings.pentad_eval_cases is None else EvalCases(settings.pentad_eval_cases, queries)
         self._actor_name = f"{self.name}-{token_hex(6)}"
         actors = Actors(store, self._actor_name, settings.lease_ms)
@@ -207,9 +209,7 @@ class GatewayService:
         self._websockets = WebSockets(
             self._access, self._streams, Commands(self._intake, control, moves, approvals), shards
         )
-        secrets = WebhookSecrets(settings)
         self._dispatch = WebhookDispatch(store, settings, secrets)
-        webhooks = WebhookRegistry(store, secrets, settings.pentad_web_allow, shards)
         turns = TurnFollower(self._streams, self._intake, queries)
         tasks = TaskList(store, queries, TasksByTime(store, records, shards, settings.session_ttl_s))
         states = TurnStates(turns, queries, approvals)
@@ -217,8 +217,8 @@ class GatewayService:
         parts = SessionParts(self._streams, turns, states, queries, approvals, control, self._book, shards)
         forks = Forks(store, queries, actors, self._book, self._models, self._erasures.task, settings)
         return (
-            MessageRoutes(self._intake, turns, states, webhooks, shards),
-            WebhookRoutes(webhooks),
+            MessageRoutes(self._intake, turns, states, shards),
+            WebhookRoutes(self._webhooks),
             SessionRoutes(queries, self._streams, shards),
             FileRoutes(self._workspaces, shards),
             TokenRoutes(self._access),
@@ -251,7 +251,7 @@ class GatewayService:
     def _due_schedules(self, inbox: Inbox, queries: Queries, control: Control) -> DueSchedules:
         """Make what looks after schedules. It sends again what Redis loses, so no session is told of that."""
         unwatched = LossWatch(self._store, inbox, lambda: self._relay.answered_at)
-        intake = MessageIntake(inbox, unwatched, self._settings.pentad_tenant_share)
+        intake = MessageIntake(inbox, unwatched, self._webhooks, self._settings.pentad_tenant_share)
         return DueSchedules(self._store, intake, queries, control)
 
     def _openai_routes(
@@ -306,7 +306,7 @@ class GatewayService:
             SecretRoutes(SecretStore.of(settings)),
             RunRoutes(self._book, turns, self._streams.closing, shards),
             LiveSystemRoutes(live),
-            DeadLetterRoutes(letters, Redrives(store, letters, queries, settings.session_ttl_s, shards)),
+            DeadLetterRoutes(letters, Redrives(store, letters, queries, settings)),
         )
 
     def use_instructions(self, configured: Sequence[Runnable]) -> None:

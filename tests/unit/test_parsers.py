@@ -45,7 +45,7 @@ from pentad.services.gateway.domain.frames import (
 )
 from pentad.services.gateway.domain.move import read_move
 from pentad.services.gateway.domain.tool_call import read_call
-from pentad.services.gateway.domain.webhooks import read_callback, read_waiting, read_webhook
+from pentad.services.gateway.domain.webhooks import read_waiting, read_webhook
 from pentad.services.gateway.edge.http import BODY_LIMIT
 from pentad.services.gateway.edge.pages import parse_page
 from pentad.services.gateway.edge.tokens import TokenReader
@@ -264,7 +264,6 @@ ASKED: tuple[Callable[[Mapping[str, Any]], object], ...] = (
     read_token_request,
     read_policy_question,
     read_webhook,
-    read_callback,
     lambda body: read_fork(body, "m1"),
     lambda body: read_message(body, "t", "s", "m"),
     lambda body: read_run(body, "poet"),

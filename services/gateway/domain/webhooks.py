@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from pentad.contracts.turns import ASKED, TurnTracker
-from pentad.contracts.webhooks import CallbackRequest, Webhook, WebhookRequest
+from pentad.contracts.webhooks import Webhook, WebhookRequest
 from pentad.services.gateway.domain.frames import UnreadableError, complaints
 from pentad.services.gateway.domain.waited_turn import known_event
 from pentad.shared.immutable import immutable
@@ -23,24 +23,12 @@ _PAUSES_S = (2.0, 10.0, 30.0, 60.0, 300.0, 900.0, 1_800.0)
 _JITTER = 0.2
 """Part of a pause by which it varies, so that receivers are not asked by all at once."""
 _GONE, _OK, _OK_END = 410, 200, 300
-_CALLBACK_FIELDS = ("callback_url", "callback_secret")
 
 
 def read_webhook(body: Mapping[str, Any]) -> WebhookRequest:
     """Read a request to register a webhook. Raises ``UnreadableError``, which repeats no value."""
     try:
         return WebhookRequest.model_validate(body)
-    except ValidationError as error:
-        raise UnreadableError("; ".join(complaints(error))) from None
-
-
-def read_callback(body: Mapping[str, Any]) -> CallbackRequest | None:
-    """Read where a message's sender wants to be called back; None: nowhere. Raises ``UnreadableError``."""
-    given = {name: body[name] for name in _CALLBACK_FIELDS if body.get(name) is not None}
-    if not given:
-        return None
-    try:
-        return CallbackRequest.model_validate(given)
     except ValidationError as error:
         raise UnreadableError("; ".join(complaints(error))) from None
 

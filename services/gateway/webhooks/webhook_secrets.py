@@ -5,13 +5,11 @@ from base64 import b64encode
 from collections.abc import Mapping
 from hashlib import sha256
 
-from pentad.contracts.webhooks import Webhook, signing_key
+from pentad.contracts.receivers import SECRET_PREFIX, signing_key
+from pentad.contracts.webhooks import Webhook
 from pentad.shared.errors import OutageError
 from pentad.shared.secrets.secret_store import SecretKeys
 from pentad.shared.settings import Settings, parse_secret_keys
-
-_PLAIN = "plain:"
-"""Begins a secret that is kept as it is."""
 
 
 class SecretClosedError(OutageError):
@@ -28,7 +26,7 @@ class WebhookSecrets:
     def sealed(self, secret: str, tenant: str, webhook: str) -> str:
         """Return a secret as it is kept, bound to its webhook."""
         if self._keys is None:
-            return _PLAIN + secret
+            return secret
         return self._keys.seal(secret.encode(), _place(tenant, webhook)).decode()
 
     def headers(self, webhook: Webhook, delivery: str, seconds: int, body: bytes) -> Mapping[str, str]:
@@ -45,8 +43,8 @@ class WebhookSecrets:
 
     def _key(self, webhook: Webhook) -> bytes:
         kept = webhook.secret or ""
-        if kept.startswith(_PLAIN):
-            return signing_key(kept.removeprefix(_PLAIN))
+        if kept.startswith(SECRET_PREFIX):
+            return signing_key(kept)
         place = _place(webhook.tenant_id, webhook.id)
         opened = None if self._keys is None else self._keys.open(kept.encode(), place)
         if opened is None:

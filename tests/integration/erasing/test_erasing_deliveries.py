@@ -14,6 +14,7 @@ from pentad.shared.keys import (
     TaskKeys,
     callback,
     callbacks,
+    dedup,
     waiting_webhooks,
     webhook_due,
     webhook_lane,
@@ -54,8 +55,8 @@ class Hooks:
             message_id=message,
             created_ms=await self.store.clock() - 1,
         )
-        names = [callback(0, name), callbacks(0)]
-        await self.store.run("callback_add", names, [name, made.to_json(), CALLBACK_TTL_S, 100])
+        names = [callback(0, name), callbacks(0), dedup(0, keys.tenant, keys.session, "none")]
+        await self.store.run("callback_add", names, [name, made.to_json(), CALLBACK_TTL_S, 100, keys.tenant])
 
     async def collect(self) -> None:
         while await self.collector.collect() or self.collector._heard is None:
