@@ -11,11 +11,13 @@ MAX_URL_CHARS = 2_000
 """Characters that the address of a receiver may have."""
 SECRET_PREFIX = "whsec_"
 """Begins the text of a secret: the rest is base64, as Standard Webhooks has it."""
+SEALED_PREFIX = "pentad-secret:1:"
+"""Begins a secret that a gateway has sealed."""
 _MIN_KEY_BYTES, _MAX_KEY_BYTES = 24, 64
 _MAX_SECRET_CHARS = 512
 _URL = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:[/?][!-\"$-~]*)?")
 _SECRET = re.compile(SECRET_PREFIX + "[A-Za-z0-9+/]{32,86}={0,2}")
-_SEALED = re.compile("pentad-secret:1:[A-Za-z0-9+/]{1,400}={0,2}")
+_SEALED = re.compile(SEALED_PREFIX + "[A-Za-z0-9+/]{1,400}={0,2}")
 
 
 def signing_key(secret: str) -> bytes:

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, StringConstraints, field_validator
 from pentad.contracts.envelope import Contract
 from pentad.contracts.events import EPHEMERAL, SessionEvent
 from pentad.contracts.ids import ExternalId, Identifier
-from pentad.contracts.receivers import ReceiverUrl, signing_key
+from pentad.contracts.receivers import MAX_URL_CHARS, ReceiverUrl, signing_key
 
 MAX_WEBHOOK_BYTES = 16_384
 """Bytes that one webhook may have as JSON."""
@@ -36,6 +36,10 @@ CALLBACK_EVENTS: tuple[str, ...] = (
 """Types of the events of a message's turn that its ``callback_url`` gets."""
 
 
+PUSH_EVENTS: tuple[str, ...] = ("message", "task_end", "task_start", "task_status", "tool_result")
+"""Types of a task's events that push notifications of A2A are made of."""
+
+
 class WebhookRequest(Contract):
     """A request to register a webhook."""
 
@@ -61,8 +65,22 @@ class WebhookRequest(Contract):
         return secret
 
 
+class PushTarget(Contract):
+    """The part of a webhook that a client of A2A has asked for: the updates of one task, in A2A's form."""
+
+    task_id: Identifier
+    config_id: str = Field(min_length=1, max_length=128)
+    """Id under which the client knows it."""
+    address: str = Field(max_length=MAX_URL_CHARS)
+    """Address of the gateway, as the client reaches it: files are named by it."""
+    scheme: str | None = None
+    """Scheme of the authentication, which is shown."""
+    headers: str | None = Field(default=None, repr=False)
+    """Token and credentials as headers, in JSON: sealed where there is a key, and never shown."""
+
+
 class Webhook(Contract):
-    """A webhook as it is kept: one that was registered, or the callback of one message."""
+    """A webhook as it is kept: one that was registered, the callback of one message, or of one task for A2A."""
 
     id: str = Field(min_length=1, max_length=4_096)
     tenant_id: Identifier
@@ -75,6 +93,8 @@ class Webhook(Contract):
     """Time of the registration on the clock of Redis: earlier events are not sent."""
     message_id: ExternalId | None = None
     """Message whose turn's events a callback gets; absent: the webhook was registered."""
+    push: PushTarget | None = None
+    """The task whose updates a client of A2A gets; absent: events are sent in the form of Standard Webhooks."""
     gone: str | None = None
     """Why nothing is sent any more, though it is registered: its server has said that it is gone."""
 

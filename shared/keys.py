@@ -551,6 +551,12 @@ class TaskKeys:
         return f"{self.header}:erased"
 
     @property
+    def push_configs(self) -> str:
+        """Hash of the addresses to which updates of the task are sent for clients of A2A; has a TTL, which ends days
+        after the task is archived: what waits for them is sent until then."""
+        return f"{self.header}:push"
+
+    @property
     def walk(self) -> str:
         """String that says how a model wants the graph walked for the task's recall; has a TTL."""
         return f"{self.header}:walk"

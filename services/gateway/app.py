@@ -96,6 +96,7 @@ from pentad.services.gateway.tasks.turn_states import TurnStates
 from pentad.services.gateway.tasks.turn_stream import TurnStreams
 from pentad.services.gateway.tasks.websocket import Commands, WebSockets
 from pentad.services.gateway.webhooks.dispatch import WebhookDispatch
+from pentad.services.gateway.webhooks.push_configs import PushConfigs
 from pentad.services.gateway.webhooks.webhook_registry import WebhookRegistry
 from pentad.services.gateway.webhooks.webhook_routes import WebhookRoutes
 from pentad.services.gateway.webhooks.webhook_secrets import WebhookSecrets
@@ -195,8 +196,7 @@ class GatewayService:
         records, self._workspaces = Records(settings.records_url), workspaces_of(settings)
         queries = Queries(store, records, shards)
         self._inbox, self._streams = inbox, TurnStreams(store, self._relay, queries)
-        secrets = WebhookSecrets(settings)
-        self._webhooks = WebhookRegistry(store, secrets, settings.pentad_web_allow, shards)
+        self._webhooks = WebhookRegistry(store, WebhookSecrets(settings), settings.pentad_web_allow, shards)
         self._intake = MessageIntake(inbox, self._watch, self._webhooks, settings.pentad_tenant_share)
         self._cases = None if settings.pentad_eval_cases is None else EvalCases(settings.pentad_eval_cases, queries)
         self._actor_name = f"{self.name}-{token_hex(6)}"
@@ -209,7 +209,6 @@ class GatewayService:
         self._websockets = WebSockets(
             self._access, self._streams, Commands(self._intake, control, moves, approvals), shards
         )
-        self._dispatch = WebhookDispatch(store, settings, secrets)
         turns = TurnFollower(self._streams, self._intake, queries)
         tasks = TaskList(store, queries, TasksByTime(store, records, shards, settings.session_ttl_s))
         states = TurnStates(turns, queries, approvals)
@@ -241,12 +240,12 @@ class GatewayService:
         streams, turns, queries, approvals = self._streams, parts.turns, parts.queries, parts.approvals
         files = FileResources(self._workspaces, queries)
         self._mcp = LateMcpServer(SessionTools(parts), self._memory_tools, files, self._book)
-        a2a = A2aParts(streams, turns, queries, approvals, parts.control, tasks, self._workspaces, parts.shards)
-        return (
-            AguiRoutes(streams, turns, queries, approvals, parts.shards),
-            McpRoutes(self._mcp),
-            A2aRoutes(a2a, self._book, self._settings, VERSION),
-        )
+        settings, secrets = self._settings, WebhookSecrets(self._settings)
+        pushes = PushConfigs(self._store, secrets, settings.pentad_web_allow)
+        a2a = A2aParts(streams, turns, queries, approvals, parts.control, tasks, pushes, self._workspaces, parts.shards)
+        a2a_routes = A2aRoutes(a2a, self._book, settings, VERSION)
+        self._dispatch = WebhookDispatch(self._store, settings, secrets, a2a_routes)
+        return AguiRoutes(streams, turns, queries, approvals, parts.shards), McpRoutes(self._mcp), a2a_routes
 
     def _due_schedules(self, inbox: Inbox, queries: Queries, control: Control) -> DueSchedules:
         """Make what looks after schedules. It sends again what Redis loses, so no session is told of that."""

@@ -60,6 +60,35 @@ class CallbackTurn:
         return True
 
 
+class PushedTask:
+    """The updates of a task that a client of A2A gets, for as long as the task is kept."""
+
+    over = False
+    """Whether no more can come: that is known by the task's keys, not by its events."""
+
+    def __init__(self, task_id: str) -> None:
+        self._task = task_id
+
+    def takes(self, event: Mapping[str, Any]) -> bool:
+        """Return whether the session's next event is an update: no step without text, no result without files."""
+        needed = {"message": "content", "tool_result": "artifacts"}.get(str(event.get("type")))
+        return event.get("task_id") == self._task and (needed is None or bool(event.get(needed)))
+
+
+@immutable
+class AskedPush:
+    """A wish to get the updates of a task, as a client of A2A has sent it."""
+
+    config_id: str
+    """Id under which the client wants to know it; '' for that of the task."""
+    url: str
+    scheme: str | None
+    headers: Mapping[str, str]
+    """Token and credentials, as headers of what is sent."""
+    address: str
+    """Address of the gateway, as the client reaches it."""
+
+
 @immutable
 class WaitingEvent:
     """An event on its way to a webhook, as its lane holds it."""

@@ -18,6 +18,7 @@ from pentad.shared.inbound.callbacks import MAX_CALLBACKS, MessageCallbacks, too
 from pentad.shared.keys import (
     WEBHOOKS_REGISTRY,
     SessionKeys,
+    TaskKeys,
     callback,
     callbacks,
     waiting_webhooks,
@@ -35,6 +36,8 @@ MAX_ALL_WEBHOOKS = 1_000
 _MAX_ATTEMPTS = 5
 """How often a change is tried when others change the registry at the same time."""
 _LANES_PER_DROP = 100
+_PUSH_PARTS = 3
+"""Parts of a push config's id behind its tenant."""
 
 
 class WebhookRegistry:
@@ -126,8 +129,12 @@ class WebhookRegistry:
 
 async def read_kept(store: Store, shard: int, name: str) -> Webhook | None:
     """Return a webhook or a callback as it is kept now; None for one that is gone. Raises ``DamagedError``."""
-    command = ("GET", callback(shard, name)) if is_callback(name) else ("HGET", WEBHOOKS_REGISTRY, name)
-    raw = await store.call(*command)
+    if not is_callback(name):
+        raw = await store.call("HGET", WEBHOOKS_REGISTRY, name)
+    elif (pushed := push_place(shard, name)) is not None:
+        raw = await store.call("HGET", *pushed)
+    else:
+        raw = await store.call("GET", callback(shard, name))
     try:
         return None if raw is None else Webhook.model_validate_json(raw)
     except ValidationError:
@@ -135,8 +142,14 @@ async def read_kept(store: Store, shard: int, name: str) -> Webhook | None:
 
 
 def is_callback(name: str) -> bool:
-    """Return whether an id is that of the callback of a message."""
+    """Return whether an id is that of the callback of a message, or of a task for A2A."""
     return ":" in name
+
+
+def push_place(shard: int, name: str) -> tuple[str, str] | None:
+    """Return the hash and the field of what a client of A2A has asked for a task; None for other webhooks."""
+    tenant, *rest = name.split(":")
+    return (TaskKeys(shard, tenant, rest[1]).push_configs, rest[2]) if len(rest) == _PUSH_PARTS else None
 
 
 async def drop_webhook(store: Store, shard: int, name: str) -> None:
