@@ -376,7 +376,7 @@ def webhook_lane(shard: int, webhook: str, lane: str) -> str:
 
 
 def callbacks(shard: int) -> str:
-    """Sorted set of the callbacks of turns that go on, numbered as they came; has a TTL."""
+    """Sorted set of the callbacks of turns and tasks that go on, by numbers that grow as they come; has a TTL."""
     return f"{tag(shard)}:callbacks"
 
 

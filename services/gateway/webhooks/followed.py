@@ -123,7 +123,10 @@ class FollowedCallbacks:
 
     def _add(self, webhook: Webhook, session: str) -> str:
         actor = SessionKeys(self._shard, webhook.tenant_id, session).actor
-        self._by_session.setdefault(actor, {})[webhook.id] = FollowedTurn(webhook)
+        of_session = self._by_session.setdefault(actor, {})
+        known = of_session.get(webhook.id)
+        if known is None or known.webhook != webhook:
+            of_session[webhook.id] = FollowedTurn(webhook)
         return actor
 
     async def look(self) -> list[str]:
@@ -136,6 +139,8 @@ class FollowedCallbacks:
         if now - self._looked_at < LOOK_S:
             return []
         self._looked_at = now
+        if await self._store.call("ZCARD", callbacks(self._shard)) != sum(map(len, self._by_session.values())):
+            self._newest = "-inf"  # some may have come behind what was read, by a clock that was set back
         pushed = [
             (actor, turn)
             for actor, of_session in self._by_session.items()

@@ -231,8 +231,8 @@ local function tell(events, event, maxlen, ttl, bell, name)
   ring(bell, name)
 end
 
--- Have the events of a turn or task collected for who has asked for them. The set is read by numbers that only grow. A tenant
--- may have half of the places: they are counted when half of all are taken. Returns 1, -1 when there are too many, or -2
+-- Have the events of a turn or task collected for who has asked for them. The set is read by numbers that only grow: also
+-- when it was empty meanwhile, they are behind those of before. A tenant may have half of the places: they are counted when half of all are taken. Returns 1, -1 when there are too many, or -2
 -- when the tenant has too many.
 local function follow_turn(callbacks, id, ttl, most, tenant)
   expect_kind('zset', callbacks)
@@ -248,7 +248,7 @@ local function follow_turn(callbacks, id, ttl, most, tenant)
     end
   end
   local last = call('ZRANGE', callbacks, -1, -1, 'WITHSCORES')[2]
-  call('ZADD', callbacks, (last or 0) + 1, id)
+  call('ZADD', callbacks, string.format('%.0f', math.max((last or 0) + 1, now())), id)
   call('EXPIRE', callbacks, ttl)
   return 1
 end

@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -109,6 +110,16 @@ async def test_the_turn_of_a_message_is_sent_to_its_callback(system: System, spe
     await wait_until("the end", lambda: [each["type"] for each in system.receiver.events()] == kinds)
     assert all(is_signed(each, SECRET) for each in system.receiver.requests())
     await wait_until("nothing to be followed", lambda: _is_gone(system.store, callbacks(0)))
+
+
+async def test_a_callback_that_comes_after_all_others_have_ended_is_followed(system: System, speaker: Speaker) -> None:
+    for number in (1, 2, 3):
+        await system.rest(asked(system, message_id=f"m{number}"))
+        name = KEYS.callback_id(f"m{number}")
+        await wait_until("the callback", partial(system.store.call, "EXISTS", callback(0, name)))
+        await speaker.turn(f"m{number}")
+        await wait_until("the end", partial(_has_come, system.receiver, 3 * number))
+        await wait_until("nothing to be followed", lambda: _is_gone(system.store, callbacks(0)))
 
 
 async def test_a_callback_without_a_secret_is_not_signed(system: System, speaker: Speaker) -> None:
@@ -258,6 +269,10 @@ async def test_a_token_needs_the_right_to_read_for_a_callback(redis_url: str) ->
         token = {"authorization": f"Bearer {made.json()['token']}"}
         body = {"content": "hi", "callback_url": "https://example.com/"}
         assert "read" in problem(await http.post("/v1/messages", json=body, headers=token), 403)
+
+
+def _has_come(receiver: Receiver, number: int) -> bool:
+    return len(receiver.events()) == number
 
 
 async def _is_gone(store: Store, key: str) -> bool:

@@ -2,13 +2,17 @@
 
 import pytest
 
+from pentad.contracts.commands import InboundMessage
 from pentad.contracts.webhooks import Webhook
 from pentad.services.gateway.webhooks.event_collector import EventCollector
 from pentad.services.gateway.webhooks.followed import RegisteredWebhooks
+from pentad.shared.inbound.callbacks import MessageCallbacks
 from pentad.shared.keys import webhook_lane
 from pentad.shared.registries.registrations import REGISTERED_WEBHOOKS
 from pentad.shared.store.store import Store
 from tests.integration.gateway.speaker import TASK, Speaker
+
+KINDS = (b"message_routed", b"message", b"message")
 
 
 class Collecting:
@@ -59,6 +63,23 @@ async def test_one_that_comes_back_goes_on_where_the_other_has_come_to(
     await first.all()
     await second.all()
     assert await steps(store) == [0, 1, 2, 3, 4]
+
+
+async def test_a_turn_that_is_read_anew_is_told_no_gap_and_nothing_twice(store: Store, speaker: Speaker) -> None:
+    """A gateway that takes over reads the turn of a callback from its beginning, to know where it is."""
+    name = speaker.keys.callback_id("m1")
+    asked = InboundMessage(content="hi", session_id="s1", message_id="m1", callback_url="https://h/")
+    await MessageCallbacks(store, ()).note(speaker.keys, asked)
+    first = Collecting(store)
+    await first.all()
+    await speaker.routed("m1")
+    await speaker.say("message", step=1, attempt=1, content="x")
+    await first.all()
+    await speaker.say("message", step=2, attempt=1, content="x")
+    await Collecting(store).all()
+    items = await store.call("LRANGE", webhook_lane(0, name, f"default/s1/{TASK}"), 0, -1)
+    assert [b'"type":"%b"' % kind in item for kind, item in zip(KINDS, items, strict=True)] == [True] * 3
+    assert not await store.call("EXISTS", webhook_lane(0, name, "default/s1/"))
 
 
 async def test_what_is_not_wanted_moves_no_cursor_and_is_passed(
