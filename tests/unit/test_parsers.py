@@ -175,8 +175,10 @@ def _a2a_request(body: Mapping[str, Any]) -> None:
 def _a2a_push(text: str) -> None:
     """A wish for push notifications, with the same text in each of its fields."""
     for name in ("id", "url", "token", "scheme", "credentials"):
-        given = {"url": f"https://example.com/{text}" if name == "url" else "https://example.com/"}
-        config = TaskPushNotificationConfig(**(given | ({name: text} if name in ("id", "token") else {})))
+        config = TaskPushNotificationConfig(
+            url=f"https://example.com/{text}" if name == "url" else "https://example.com/"
+        )
+        config.id, config.token = (text if name == each else "" for each in ("id", "token"))
         config.authentication.scheme = text if name == "scheme" else "Bearer"
         config.authentication.credentials = text if name == "credentials" else "x"
         with suppress(UnreadableError):
