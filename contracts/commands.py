@@ -13,6 +13,7 @@ from pydantic import (
 )
 from pydantic_core import to_json
 
+from pentad.contracts.client_tools import MAX_CLIENT_TOOLS, ClientTool, check_client_tools
 from pentad.contracts.envelope import Budget, Contract, Envelope, due_of
 from pentad.contracts.graph_nodes import MAX_FIRST_STATE
 from pentad.contracts.hooks import HookCommand, HookReply
@@ -82,6 +83,16 @@ class InboundMessage(Contract):
     """Address to which the events of the message's turn are sent, as those of a webhook are."""
     callback_secret: Annotated[ReceiverSecret | None, Field(repr=False)] = None
     """Secret that signs them; absent: they are not signed."""
+
+    tools: Annotated[tuple[ClientTool, ...] | None, Field(max_length=MAX_CLIENT_TOOLS)] = None
+    """Tools that the sender has itself. The model may call them until the task's next message, and the task waits for
+    the sender to answer these calls."""
+
+    @field_validator("tools")
+    @classmethod
+    def _fit_together(cls, tools: tuple[ClientTool, ...] | None) -> tuple[ClientTool, ...] | None:
+        check_client_tools(tools or ())
+        return tools
 
     @field_validator("history")
     @classmethod
