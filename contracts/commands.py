@@ -19,6 +19,7 @@ from pentad.contracts.graph_nodes import MAX_FIRST_STATE
 from pentad.contracts.hooks import HookCommand, HookReply
 from pentad.contracts.ids import DEFAULT_TENANT, ExternalId, Identifier, Timestamp
 from pentad.contracts.instructions import MAX_SCHEMA
+from pentad.contracts.receivers import ReceiverSecret, ReceiverUrl
 from pentad.contracts.suspensions import Resumption
 from pentad.contracts.tools import Effect, OnUnknown
 
@@ -78,6 +79,10 @@ class InboundMessage(Contract):
 
     history: Annotated[tuple[EarlierMessage, ...] | None, Field(max_length=MAX_HISTORY)] = None
     """Conversation that was held elsewhere before the message: a new task begins with it, any other ignores it."""
+    callback_url: ReceiverUrl | None = None
+    """Address to which the events of the message's turn are sent, as those of a webhook are."""
+    callback_secret: Annotated[ReceiverSecret | None, Field(repr=False)] = None
+    """Secret that signs them; absent: they are not signed."""
 
     tools: Annotated[tuple[ClientTool, ...] | None, Field(max_length=MAX_CLIENT_TOOLS)] = None
     """Tools that the sender has itself. The model may call them until the task's next message, and the task waits for
@@ -126,6 +131,12 @@ class InboundMessage(Contract):
             raise ValueError(f'output_schema needs a task of its own: give it with task_id "{NEW_TASK}"')
         if len(to_json(self.output_schema)) > MAX_SCHEMA:
             raise ValueError(f"output_schema has more than {MAX_SCHEMA} bytes")
+        return self
+
+    @model_validator(mode="after")
+    def _has_a_callback_for_its_secret(self) -> Self:
+        if self.callback_secret is not None and self.callback_url is None:
+            raise ValueError("callback_secret signs what is sent to a callback_url: give that, too")
         return self
 
     @property

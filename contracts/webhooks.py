@@ -1,8 +1,5 @@
 """Webhooks: addresses to which events of sessions are sent, as tenants register them."""
 
-import re
-from base64 import b64decode
-from binascii import Error as Base64Error
 from collections.abc import Sequence
 from typing import Annotated, Any, get_args
 
@@ -11,16 +8,10 @@ from pydantic import ConfigDict, Field, StringConstraints, field_validator
 from pentad.contracts.envelope import Contract
 from pentad.contracts.events import EPHEMERAL, SessionEvent
 from pentad.contracts.ids import ExternalId, Identifier
+from pentad.contracts.receivers import MAX_URL_CHARS, ReceiverUrl, signing_key
 
-MAX_URL_CHARS = 2_000
-"""Characters that the address of a webhook may have."""
 MAX_WEBHOOK_BYTES = 16_384
 """Bytes that one webhook may have as JSON."""
-SECRET_PREFIX = "whsec_"
-"""Begins the text of a secret: the rest is base64, as Standard Webhooks has it."""
-_MIN_KEY_BYTES, _MAX_KEY_BYTES = 24, 64
-_URL = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?(?:[/?][!-\"$-~]*)?")
-_SECRET = re.compile(SECRET_PREFIX + "[A-Za-z0-9+/]{32,86}={0,2}")
 
 
 def _types() -> frozenset[str]:
@@ -45,25 +36,8 @@ CALLBACK_EVENTS: tuple[str, ...] = (
 """Types of the events of a message's turn that its ``callback_url`` gets."""
 
 
-def signing_key(secret: str) -> bytes:
-    """Return the bytes that a secret stands for. The ``ValueError`` for no secret does not repeat it."""
-    try:
-        key = b64decode(secret.removeprefix(SECRET_PREFIX), validate=True) if _SECRET.fullmatch(secret) else b""
-    except Base64Error:
-        key = b""
-    if not _MIN_KEY_BYTES <= len(key) <= _MAX_KEY_BYTES:
-        raise ValueError(f"must be {SECRET_PREFIX} and {_MIN_KEY_BYTES} to {_MAX_KEY_BYTES} random bytes in base64")
-    return key
-
-
-def check_webhook_url(url: str) -> str:
-    """Return the address of a webhook. The ``ValueError`` for an invalid one does not repeat it."""
-    if _URL.fullmatch(url) is None:
-        raise ValueError("must be an address like https://HOST/PATH, of http or https, without a name, password or #")
-    return url
-
-
-_Url = Annotated[str, StringConstraints(min_length=1, max_length=MAX_URL_CHARS)]
+PUSH_EVENTS: tuple[str, ...] = ("message", "task_end", "task_start", "task_status", "tool_result")
+"""Types of a task's events that push notifications of A2A are made of."""
 
 
 class WebhookRequest(Contract):
@@ -71,16 +45,11 @@ class WebhookRequest(Contract):
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
-    url: _Url
+    url: ReceiverUrl
     events: Annotated[tuple[str, ...], Field(min_length=1, max_length=64)]
     session: ExternalId | None = None
     """Session whose events are sent; absent: those of all sessions of the tenant."""
     secret: Annotated[str, StringConstraints(max_length=128)]
-
-    @field_validator("url")
-    @classmethod
-    def _is_address(cls, url: str) -> str:
-        return check_webhook_url(url)
 
     @field_validator("events")
     @classmethod
@@ -96,34 +65,26 @@ class WebhookRequest(Contract):
         return secret
 
 
-class CallbackRequest(Contract):
-    """The part of a message's body that says where the events of its turn are sent."""
+class PushTarget(Contract):
+    """The part of a webhook that a client of A2A has asked for: the updates of one task, in A2A's form."""
 
-    model_config = ConfigDict(hide_input_in_errors=True)
-
-    callback_url: _Url
-    callback_secret: Annotated[str, StringConstraints(max_length=128)] | None = None
-    """Secret with which they are signed; absent: they are not."""
-
-    @field_validator("callback_url")
-    @classmethod
-    def _is_address(cls, url: str) -> str:
-        return check_webhook_url(url)
-
-    @field_validator("callback_secret")
-    @classmethod
-    def _is_secret(cls, secret: str | None) -> str | None:
-        if secret is not None:
-            signing_key(secret)
-        return secret
+    task_id: Identifier
+    config_id: str = Field(min_length=1, max_length=128)
+    """Id under which the client knows it."""
+    address: str = Field(max_length=MAX_URL_CHARS)
+    """Address of the gateway, as the client reaches it: files are named by it."""
+    scheme: str | None = None
+    """Scheme of the authentication, which is shown."""
+    headers: str | None = Field(default=None, repr=False)
+    """Token and credentials as headers, in JSON: sealed where there is a key, and never shown."""
 
 
 class Webhook(Contract):
-    """A webhook as it is kept: one that was registered, or the callback of one message."""
+    """A webhook as it is kept: one that was registered, the callback of one message, or of one task for A2A."""
 
     id: str = Field(min_length=1, max_length=4_096)
     tenant_id: Identifier
-    url: _Url
+    url: ReceiverUrl
     events: tuple[str, ...]
     session_id: ExternalId | None = None
     secret: str | None = Field(default=None, repr=False)
@@ -132,6 +93,8 @@ class Webhook(Contract):
     """Time of the registration on the clock of Redis: earlier events are not sent."""
     message_id: ExternalId | None = None
     """Message whose turn's events a callback gets; absent: the webhook was registered."""
+    push: PushTarget | None = None
+    """The task whose updates a client of A2A gets; absent: events are sent in the form of Standard Webhooks."""
     gone: str | None = None
     """Why nothing is sent any more, though it is registered: its server has said that it is gone."""
 

@@ -388,7 +388,7 @@ def webhook_lane(shard: int, webhook: str, lane: str) -> str:
 
 
 def callbacks(shard: int) -> str:
-    """Sorted set of the callbacks of turns that go on, numbered as they came; has a TTL."""
+    """Sorted set of the callbacks of turns and tasks that go on, by numbers that grow as they come; has a TTL."""
     return f"{tag(shard)}:callbacks"
 
 
@@ -561,6 +561,12 @@ class TaskKeys:
     def erased(self) -> str:
         """Hash that says when the task was erased; has a TTL, and outlives everything else of it."""
         return f"{self.header}:erased"
+
+    @property
+    def push_configs(self) -> str:
+        """Hash of the addresses to which updates of the task are sent for clients of A2A; has a TTL, which ends days
+        after the task is archived: what waits for them is sent until then."""
+        return f"{self.header}:push"
 
     @property
     def walk(self) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 from pentad.cli.gateway import agent_for, streams
 from pentad.cli.gateway import run as run_async
 from pentad.cli.render import fitted, style_for, table
-from pentad.contracts.webhooks import ALL_EVENTS, SECRET_PREFIX
+from pentad.contracts.receivers import SECRET_PREFIX
+from pentad.contracts.webhooks import ALL_EVENTS
 from pentad.errors import NotFound
 from pentad.shared.settings import Settings
 

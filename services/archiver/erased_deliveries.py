@@ -20,7 +20,7 @@ _MAX_ATTEMPTS = 20
 async def remove_task_deliveries(
     store: Store, task: TaskKeys, session: str, messages: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Remove the events of a task that wait for webhooks, and the callbacks of its messages.
+    """Remove the events of a task that wait for webhooks, the callbacks of its messages, and its addresses for A2A.
 
     Safe to repeat. Raises ``OutageError``.
     """
@@ -29,6 +29,10 @@ async def remove_task_deliveries(
     keys = SessionKeys(task.shard, task.tenant, session)
     names = {keys.callback_id(str(each["message_id"])) for each in messages if each.get("message_id")}
     await _remove_callbacks(store, task.shard, sorted(names))
+    pushed = [webhook.id for raw in await store.call("HVALS", task.push_configs) if (webhook := _read(raw)) is not None]
+    if pushed:
+        await store.call("ZREM", callbacks(task.shard), *pushed)
+    await store.call("DEL", task.push_configs)
 
 
 async def remove_session_deliveries(store: Store, session: SessionKeys, until: int) -> None:

@@ -100,6 +100,7 @@ from pentad.services.gateway.tasks.turn_states import TurnStates
 from pentad.services.gateway.tasks.turn_stream import TurnStreams
 from pentad.services.gateway.tasks.websocket import Commands, WebSockets
 from pentad.services.gateway.webhooks.dispatch import WebhookDispatch
+from pentad.services.gateway.webhooks.push_configs import PushConfigs
 from pentad.services.gateway.webhooks.webhook_registry import WebhookRegistry
 from pentad.services.gateway.webhooks.webhook_routes import WebhookRoutes
 from pentad.services.gateway.webhooks.webhook_secrets import WebhookSecrets
@@ -200,7 +201,8 @@ class GatewayService:
         records, self._workspaces = Records(settings.records_url), workspaces_of(settings)
         queries = Queries(store, records, shards)
         self._inbox, self._streams = inbox, TurnStreams(store, self._relay, queries)
-        self._intake = MessageIntake(inbox, self._watch, settings.pentad_tenant_share)
+        self._webhooks = WebhookRegistry(store, WebhookSecrets(settings), settings.pentad_web_allow, shards)
+        self._intake = MessageIntake(inbox, self._watch, self._webhooks, settings.pentad_tenant_share)
         self._cases = None if settings.pentad_eval_cases is None else EvalCases(settings.pentad_eval_cases, queries)
         self._actor_name = f"{self.name}-{token_hex(6)}"
         actors = Actors(store, self._actor_name, settings.lease_ms)
@@ -212,9 +214,6 @@ class GatewayService:
         self._websockets = WebSockets(
             self._access, self._streams, Commands(self._intake, control, moves, approvals, self._results), shards
         )
-        secrets = WebhookSecrets(settings)
-        self._dispatch = WebhookDispatch(store, settings, secrets)
-        webhooks = WebhookRegistry(store, secrets, settings.pentad_web_allow, shards)
         turns = TurnFollower(self._streams, self._intake, queries)
         tasks = TaskList(store, queries, TasksByTime(store, records, shards, settings.session_ttl_s))
         states = TurnStates(turns, queries, approvals)
@@ -222,8 +221,8 @@ class GatewayService:
         parts = SessionParts(self._streams, turns, states, queries, approvals, control, self._book, shards)
         forks = Forks(store, queries, actors, self._book, self._models, self._erasures.task, settings)
         return (
-            MessageRoutes(self._intake, turns, states, webhooks, shards),
-            WebhookRoutes(webhooks),
+            MessageRoutes(self._intake, turns, states, shards),
+            WebhookRoutes(self._webhooks),
             SessionRoutes(queries, self._streams, shards),
             FileRoutes(self._workspaces, shards),
             TokenRoutes(self._access),
@@ -247,17 +246,18 @@ class GatewayService:
         streams, turns, queries, approvals = self._streams, parts.turns, parts.queries, parts.approvals
         files = FileResources(self._workspaces, queries)
         self._mcp = LateMcpServer(SessionTools(parts), self._memory_tools, files, self._book)
-        a2a = A2aParts(streams, turns, queries, approvals, parts.control, tasks, self._workspaces, parts.shards)
-        return (
-            AguiRoutes(streams, turns, queries, approvals, self._results, DecidedRuns(self._store), parts.shards),
-            McpRoutes(self._mcp),
-            A2aRoutes(a2a, self._book, self._settings, VERSION),
-        )
+        settings, secrets = self._settings, WebhookSecrets(self._settings)
+        pushes = PushConfigs(self._store, secrets, settings.pentad_web_allow)
+        a2a = A2aParts(streams, turns, queries, approvals, parts.control, tasks, pushes, self._workspaces, parts.shards)
+        a2a_routes = A2aRoutes(a2a, self._book, settings, VERSION)
+        self._dispatch = WebhookDispatch(self._store, settings, secrets, a2a_routes)
+        agui = AguiRoutes(streams, turns, queries, approvals, self._results, DecidedRuns(self._store), parts.shards)
+        return agui, McpRoutes(self._mcp), a2a_routes
 
     def _due_schedules(self, inbox: Inbox, queries: Queries, control: Control) -> DueSchedules:
         """Make what looks after schedules. It sends again what Redis loses, so no session is told of that."""
         unwatched = LossWatch(self._store, inbox, lambda: self._relay.answered_at)
-        intake = MessageIntake(inbox, unwatched, self._settings.pentad_tenant_share)
+        intake = MessageIntake(inbox, unwatched, self._webhooks, self._settings.pentad_tenant_share)
         return DueSchedules(self._store, intake, queries, control)
 
     def _openai_routes(
@@ -312,7 +312,7 @@ class GatewayService:
             SecretRoutes(SecretStore.of(settings)),
             RunRoutes(self._book, turns, self._streams.closing, shards),
             LiveSystemRoutes(live),
-            DeadLetterRoutes(letters, Redrives(store, letters, queries, settings.session_ttl_s, shards)),
+            DeadLetterRoutes(letters, Redrives(store, letters, queries, settings)),
         )
 
     def use_instructions(self, configured: Sequence[Runnable]) -> None:

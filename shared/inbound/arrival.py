@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
 from pentad.contracts.commands import InboundMessage
+from pentad.contracts.errors import ErrorCode
 from pentad.contracts.ids import DEFAULT_TENANT, LAST_MS, is_external_id, is_identifier, rfc3339, shard_of
 from pentad.contracts.plain_json import MOST_VALUES, collector_waits, values_in
 from pentad.shared.immutable import immutable
@@ -35,6 +36,8 @@ class Arrival:
     fields: dict[bytes, bytes]
     cut: bool = False
     """The fields are only the beginning of what was appended."""
+    code: ErrorCode = ErrorCode.BAD_MESSAGE
+    """The kind of the problem, as its session is told it."""
 
     @property
     def at(self) -> str:

@@ -21,7 +21,6 @@ from typing import Any
 
 from redis.exceptions import RedisError, ResponseError
 
-from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ErrorEvent
 from pentad.contracts.streams import EVENTS, INBOUND, INBOUND_DEAD, SESSION_WAKE
 from pentad.shared import metrics
@@ -37,6 +36,7 @@ from pentad.shared.inbound.arrival import (
     read_entry,
     too_large,
 )
+from pentad.shared.inbound.callbacks import MessageCallbacks, without_callback
 from pentad.shared.inbound.fast_path import FastPath, Source
 from pentad.shared.keys import (
     DEDUP_TTL_S,
@@ -124,6 +124,7 @@ class Ingress:
     def __init__(self, store: Store, settings: Settings, fast_path: FastPath | None = None) -> None:
         self._store, self._settings, self._fast_path = store, settings, fast_path
         self._refusing = RefusedEntries(store, settings)
+        self._callbacks = MessageCallbacks(store, settings.pentad_web_allow)
         self._owner = token_hex(16)
         self._token = 0
         self._generation = ""
@@ -253,6 +254,7 @@ class Ingress:
 
         After a refusal nothing goes to that shard until all that is pending is gone through again.
         """
+        arrivals = [await self._called_back(each) for each in arrivals]
         for arrival in arrivals:
             if arrival.message is None:
                 await self._refusing.refuse(arrival)
@@ -268,6 +270,17 @@ class Ingress:
                 full.add(shard)
         self._acks = [a.entry_id for a in arrivals if a.entry_id not in refused]
         return len(self._acks)
+
+    async def _called_back(self, arrival: Arrival) -> Arrival:
+        """Note the callback of an arrival's message, and return the arrival without it, or refused."""
+        message, session = arrival.message, arrival.session
+        if message is None or session is None or message.callback_url is None:
+            return arrival
+        if not await self._refusing.is_erased(session, arrival.first_id):
+            refused = await self._callbacks.note(session, message)
+            if refused is not None:
+                return replace(arrival, message=None, problem=refused.problem, code=refused.code)
+        return replace(arrival, message=without_callback(message))
 
     async def _route(self, shard: int, batch: list[Arrival], source: Source) -> list[Arrival]:
         """Route arrivals by the fast path where that is possible; returns the others, in their order.
@@ -352,7 +365,7 @@ class RefusedEntries:
 
     async def refuse(self, arrival: Arrival) -> None:
         """Tell the session and set the entry aside. An entry from before its session was erased is dropped."""
-        if arrival.session is not None and await self._is_erased(arrival.session, arrival.first_id):
+        if arrival.session is not None and await self.is_erased(arrival.session, arrival.first_id):
             return
         if arrival.session is not None:
             await self._tell(arrival.session, arrival)
@@ -383,7 +396,8 @@ class RefusedEntries:
         accepted = (mark or b"").decode(errors="replace").partition(" ")[2] or "forgotten meanwhile"
         await self.refuse(replace(arrival, problem=another_message(accepted, message_digest(arrival.message))))
 
-    async def _is_erased(self, session: SessionKeys, entry: str) -> bool:
+    async def is_erased(self, session: SessionKeys, entry: str) -> bool:
+        """Return whether a session was erased after an entry came."""
         mark = await mark_at(self._store, session.erased)
         return mark is not None and entry_order(entry) <= entry_order(mark.entry)
 
@@ -394,7 +408,7 @@ class RefusedEntries:
             tenant_id=session.tenant,
             session_id=session.session,
             causation_id=arrival.first_id,
-            code=ErrorCode.BAD_MESSAGE,
+            code=arrival.code,
             message=arrival.problem,
             message_id=arrival.message_id,
         )

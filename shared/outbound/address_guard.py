@@ -11,12 +11,14 @@ import socket
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from urllib.parse import urlsplit
 
 from pentad.shared.clipping import plain
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 """A function that returns the addresses of a host, for connections to a port. Raises ``OSError``."""
 
+_PORTS = {"http": 80, "https": 443}
 _MAX_SHOWN = 100
 """Characters of a host that an error repeats."""
 _NUMBER = re.compile("[0-9]+|0x[0-9a-f]*")
@@ -113,19 +115,40 @@ class AddressGuard:
 
         A name of which one address is inside is refused as a whole. Raises ``OutboundError``.
         """
-        if not 0 < port < 65_536:
-            raise RefusedAddressError(f"no server has the port {port}: ports go from 1 to 65535")
-        allowed = self._is_allowed(host, port)
-        literal = _literal(host)
+        literal = self._literal(host, port)
         found = [str(literal)] if literal is not None else await self._addresses_of_name(host, port)
         for text in found:
-            kind = kind_of_inside(ip_address(text))
-            if kind is not None and not allowed:
-                raise RefusedAddressError(
-                    f"{plain(host, _MAX_SHOWN)} leads to an address that is {kind}, and only addresses of the public "
-                    "internet may be fetched; an operator can allow this host by PENTAD_WEB_ALLOW"
-                )
+            self._check(host, port, ip_address(text))
         return found
+
+    def check_written(self, url: str) -> None:
+        """Refuse an address of http or https that is inside as it is written; what a name leads to is not looked up.
+
+        Raises ``RefusedAddressError``.
+        """
+        parts = urlsplit(url)
+        try:
+            port = parts.port or _PORTS[parts.scheme]
+        except ValueError:
+            raise RefusedAddressError("ports go from 1 to 65535") from None
+        host = parts.hostname or ""
+        literal = self._literal(host, port)
+        if literal is not None:
+            self._check(host, port, literal)
+
+    def _literal(self, host: str, port: int) -> IPv4Address | IPv6Address | None:
+        """Return the address that a host is, None for a name."""
+        if not 0 < port < 65_536:
+            raise RefusedAddressError(f"no server has the port {port}: ports go from 1 to 65535")
+        return _literal(host)
+
+    def _check(self, host: str, port: int, address: IPv4Address | IPv6Address) -> None:
+        kind = kind_of_inside(address)
+        if kind is not None and not self._is_allowed(host, port):
+            raise RefusedAddressError(
+                f"{plain(host, _MAX_SHOWN)} leads to an address that is {kind}, and only addresses of the public "
+                "internet may be fetched; an operator can allow this host by PENTAD_WEB_ALLOW"
+            )
 
     def _is_allowed(self, host: str, port: int) -> bool:
         name = host.lower().removesuffix(".")

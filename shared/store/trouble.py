@@ -121,6 +121,7 @@ _IN_SHARD = {
     "webhook-lane": "list",
 }
 _OF_ACTOR = {
+    "push": "hash",
     "mail": "zset",
     "signals": "zset",
     "turns": "list",

@@ -54,7 +54,7 @@ CODES = (
 )
 INBOUND_FIELDS = (
     "content session_id message_id task_id user_id tenant_id instruction metadata deadline budget output_schema state "
-    "decides files history tools"
+    "decides files history tools callback_url callback_secret"
 )
 TASK_FIELDS = (
     "task_id session_id user_id status goal instruction created_at updated_at steps usage waiting_for archived_at "

@@ -15,7 +15,7 @@ from time import thread_time
 from typing import Any
 
 import pytest
-from a2a.types.a2a_pb2 import SendMessageRequest
+from a2a.types.a2a_pb2 import SendMessageRequest, TaskPushNotificationConfig
 from google.protobuf.json_format import ParseDict
 from pydantic_core import to_json
 
@@ -37,6 +37,7 @@ from pentad.services.gateway.domain.expansion import read_expansion
 from pentad.services.gateway.domain.forget_request import read_forgetting, read_undo
 from pentad.services.gateway.domain.fork import read_fork
 from pentad.services.gateway.domain.frames import (
+    UnreadableError,
     read_message,
     read_object,
     read_policy_question,
@@ -45,7 +46,7 @@ from pentad.services.gateway.domain.frames import (
 )
 from pentad.services.gateway.domain.move import read_move
 from pentad.services.gateway.domain.tool_call import read_call
-from pentad.services.gateway.domain.webhooks import read_callback, read_waiting, read_webhook
+from pentad.services.gateway.domain.webhooks import read_waiting, read_webhook
 from pentad.services.gateway.edge.http import BODY_LIMIT
 from pentad.services.gateway.edge.pages import parse_page
 from pentad.services.gateway.edge.tokens import TokenReader
@@ -53,6 +54,7 @@ from pentad.services.gateway.memory.reindexing import read_reindexing
 from pentad.services.gateway.operator.dead_letters import parse_name
 from pentad.services.gateway.protocols.a2a.dispatch import check_body
 from pentad.services.gateway.protocols.a2a.message_input import MAX_PARTS, read_message_of
+from pentad.services.gateway.protocols.a2a.pushed_updates import read_push
 from pentad.services.gateway.protocols.agui.run_input import read_interrupt, read_run_input
 from pentad.services.gateway.protocols.mcp_server.inputs import read_state
 from pentad.services.gateway.protocols.openai.chat_request import REQUEST_LIMIT, read_chat, without_data
@@ -170,11 +172,25 @@ def _a2a_request(body: Mapping[str, Any]) -> None:
     read_message_of(request, "http://127.0.0.1:8080")
 
 
+def _a2a_push(text: str) -> None:
+    """A wish for push notifications, with the same text in each of its fields."""
+    for name in ("id", "url", "token", "scheme", "credentials"):
+        config = TaskPushNotificationConfig(
+            url=f"https://example.com/{text}" if name == "url" else "https://example.com/"
+        )
+        config.id, config.token = (text if name == each else "" for each in ("id", "token"))
+        config.authentication.scheme = text if name == "scheme" else "Bearer"
+        config.authentication.credentials = text if name == "credentials" else "x"
+        with suppress(UnreadableError):
+            read_push(config, "http://127.0.0.1:8080")
+
+
 READERS: Mapping[str, tuple[Callable[[str], object], int]] = {
     "a token in an address": (lambda text: _TOKENS.read(f"pt1.{text}".encode("utf-8", "replace"), 0), HEAD_LIMIT),
     "a body": (lambda text: read_object(text.encode()), BODY_LIMIT),
     "JSON": (read_json, BODY_LIMIT),
     "a body of A2A": (lambda text: check_body(text.encode("utf-8", "replace")), BODY_LIMIT),
+    "push notifications of A2A": (_a2a_push, BODY_LIMIT),
     "an endpoint of HTTP": (_endpoint, BODY_LIMIT),
     "places of a graph's state": (lambda text: (state_paths_in(text), placeholders_in(text)), MAX_GRAPH),
     "an inbound entry": (lambda text: read_entry("1-1", {b"data": text.encode()}, 4), BODY_LIMIT),
@@ -264,7 +280,6 @@ ASKED: tuple[Callable[[Mapping[str, Any]], object], ...] = (
     read_token_request,
     read_policy_question,
     read_webhook,
-    read_callback,
     lambda body: read_fork(body, "m1"),
     lambda body: read_message(body, "t", "s", "m"),
     lambda body: read_run(body, "poet"),

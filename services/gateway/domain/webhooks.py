@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from pydantic_core import to_json
 
 from pentad.contracts.turns import ASKED, TurnTracker
-from pentad.contracts.webhooks import CallbackRequest, Webhook, WebhookRequest
+from pentad.contracts.webhooks import Webhook, WebhookRequest
 from pentad.services.gateway.domain.frames import UnreadableError, complaints
 from pentad.services.gateway.domain.waited_turn import known_event
 from pentad.shared.immutable import immutable
@@ -23,24 +23,12 @@ _PAUSES_S = (2.0, 10.0, 30.0, 60.0, 300.0, 900.0, 1_800.0)
 _JITTER = 0.2
 """Part of a pause by which it varies, so that receivers are not asked by all at once."""
 _GONE, _OK, _OK_END = 410, 200, 300
-_CALLBACK_FIELDS = ("callback_url", "callback_secret")
 
 
 def read_webhook(body: Mapping[str, Any]) -> WebhookRequest:
     """Read a request to register a webhook. Raises ``UnreadableError``, which repeats no value."""
     try:
         return WebhookRequest.model_validate(body)
-    except ValidationError as error:
-        raise UnreadableError("; ".join(complaints(error))) from None
-
-
-def read_callback(body: Mapping[str, Any]) -> CallbackRequest | None:
-    """Read where a message's sender wants to be called back; None: nowhere. Raises ``UnreadableError``."""
-    given = {name: body[name] for name in _CALLBACK_FIELDS if body.get(name) is not None}
-    if not given:
-        return None
-    try:
-        return CallbackRequest.model_validate(given)
     except ValidationError as error:
         raise UnreadableError("; ".join(complaints(error))) from None
 
@@ -70,6 +58,35 @@ class CallbackTurn:
             return False
         self._turn = turn.after(known)
         return True
+
+
+class PushedTask:
+    """The updates of a task that a client of A2A gets, for as long as the task is kept."""
+
+    over = False
+    """Whether no more can come: that is known by the task's keys, not by its events."""
+
+    def __init__(self, task_id: str) -> None:
+        self._task = task_id
+
+    def takes(self, event: Mapping[str, Any]) -> bool:
+        """Return whether the session's next event is an update: no step without text, no result without files."""
+        needed = {"message": "content", "tool_result": "artifacts"}.get(str(event.get("type")))
+        return event.get("task_id") == self._task and (needed is None or bool(event.get(needed)))
+
+
+@immutable
+class AskedPush:
+    """A wish to get the updates of a task, as a client of A2A has sent it."""
+
+    config_id: str
+    """Id under which the client wants to know it; '' for that of the task."""
+    url: str
+    scheme: str | None
+    headers: Mapping[str, str]
+    """Token and credentials, as headers of what is sent."""
+    address: str
+    """Address of the gateway, as the client reaches it."""
 
 
 @immutable

@@ -55,8 +55,11 @@ class Grant:
     def message(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return a message's body as one of the token's session and user, which decides only if the token may.
 
-        Raises ``ProblemError`` (403) if the body names others.
+        Raises ``ProblemError`` (403) if the body names others, or has events sent to somebody that the token may not
+        read.
         """
+        if body.get("callback_url") is not None:
+            self.check("read")
         if body.get("session_id") not in (None, "", self.session):
             raise not_for_tokens("this token is for another session than the message's `session_id`")
         if body.get("user_id") not in (None, self.user):

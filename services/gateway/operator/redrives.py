@@ -30,6 +30,7 @@ from pentad.services.gateway.webhooks.webhook_registry import read_kept
 from pentad.shared import metrics
 from pentad.shared.actors.actors import count_wake_ups
 from pentad.shared.actors.mail import RedriveMail
+from pentad.shared.inbound.callbacks import MessageCallbacks, without_callback
 from pentad.shared.keys import (
     DAY_S,
     DEDUP_TTL_S,
@@ -45,6 +46,7 @@ from pentad.shared.keys import (
     waiting_webhooks,
 )
 from pentad.shared.kinds import REDRIVE, USER
+from pentad.shared.settings import Settings
 from pentad.shared.store.store import Argument, Store
 
 _CLAIM_S = 60
@@ -58,9 +60,10 @@ def _being_redriven(name: LetterName) -> ProblemError:
 class Redrives:
     """Redrives dead letters. Raises ``ProblemError``, and ``OutageError`` in an outage: try again to continue."""
 
-    def __init__(self, store: Store, letters: Letters, queries: Queries, session_ttl_s: int, shards: int) -> None:
+    def __init__(self, store: Store, letters: Letters, queries: Queries, settings: Settings) -> None:
         self._store, self._letters, self._queries = store, letters, queries
-        self._session_ttl_s, self._shards = session_ttl_s, shards
+        self._session_ttl_s, self._shards = settings.session_ttl_s, settings.pentad_shards
+        self._callbacks = MessageCallbacks(store, settings.pentad_web_allow)
 
     async def redrive(self, name: LetterName, edit: Mapping[str, Any] | None) -> dict[str, Any]:
         """Send a letter's content again, and return what was sent."""
@@ -156,12 +159,21 @@ class Redrives:
 
     async def _send_messages(self, name: LetterName, plan: SendMessages) -> None:
         session = SessionKeys(shard_of(plan.tenant, plan.session, self._shards), plan.tenant, plan.session)
+        for each in plan.messages:
+            refused = await self._callbacks.note(session, each)
+            if refused is not None:
+                raise ProblemError(409, f"{refused.problem}. An edit may name another one, or leave it out")
         keys = [redriven(session.shard, str(name)), session.header, session.messages, session.wake]
         keys += [load(session.shard), session_index(session.shard, session.tenant)]
         keys.append(dedup(session.shard, session.tenant, session.session, plan.messages[0].message_id or ""))
         keys += sorted(_marks(session, plan))
         args: list[Argument] = [REDRIVEN_TTL_S, self._session_ttl_s, session.actor, session.tenant, session.name]
-        args += [DEDUP_TTL_S, "1" if plan.new else "", name.ms, *(message.to_json() for message in plan.messages)]
+        args += [
+            DEDUP_TTL_S,
+            "1" if plan.new else "",
+            name.ms,
+            *(without_callback(each).to_json() for each in plan.messages),
+        ]
         posted, woken = await self._store.run("redrive_messages", keys, args)
         if posted == -2:
             raise ProblemError(409, "what it is about has been erased meanwhile: discard it")

@@ -15,6 +15,7 @@ from pentad.contracts.events import ErrorEvent
 from pentad.contracts.streams import INBOUND
 from pentad.services.gateway.edge.problems import ProblemError, busy, doubtful, invalid
 from pentad.services.gateway.tasks.patience import persist
+from pentad.services.gateway.webhooks.webhook_registry import WebhookRegistry
 from pentad.shared import metrics
 from pentad.shared.errors import OutageError, RefusedWriteError
 from pentad.shared.event_loop import cancel_all
@@ -64,8 +65,16 @@ def new_message_id() -> str:
 class MessageIntake:
     """Appends messages to the inbound stream. Raises ``ProblemError``: 429 under back-pressure, 503 in an outage."""
 
-    def __init__(self, inbox: Inbox, watch: "LossWatch", tenant_share: float, limit: int = WAITING_LIMIT) -> None:
-        self._inbox, self._watch, self._tenant_share, self._limit = inbox, watch, tenant_share, limit
+    def __init__(
+        self,
+        inbox: Inbox,
+        watch: "LossWatch",
+        webhooks: WebhookRegistry,
+        tenant_share: float,
+        limit: int = WAITING_LIMIT,
+    ) -> None:
+        self._inbox, self._watch, self._webhooks = inbox, watch, webhooks
+        self._tenant_share, self._limit = tenant_share, limit
 
     async def accept(self, message: InboundMessage, keys: SessionKeys) -> str:
         """Append a message that has an id, and return the id."""
@@ -74,6 +83,7 @@ class MessageIntake:
         if message.output_schema is not None:
             await _check_output(message.output_schema)
         try:
+            message = await persist(partial(self._webhooks.prepared, message, keys))
             full = await self._full(keys)
             parked = await self._parked(keys) if full is None else None
         except UnusableError as error:

@@ -1,22 +1,18 @@
 """`POST /v1/messages`: accept a message and, if requested, wait for the end of its turn."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.ids import is_external_id
 from pentad.services.gateway.domain.frames import UnreadableError, read_message
-from pentad.services.gateway.domain.webhooks import read_callback
 from pentad.services.gateway.edge.http import answer, caller_of, read_body, scope_of, session_keys, wait_of
 from pentad.services.gateway.edge.operations import operation
 from pentad.services.gateway.edge.problems import ProblemError, invalid, missing
-from pentad.services.gateway.edge.schemas import RECEIPT, TEXT, TURN, gives, json_body, path, query, ref
+from pentad.services.gateway.edge.schemas import RECEIPT, TURN, gives, json_body, path, query, ref
 from pentad.services.gateway.tasks.message_intake import MessageIntake, new_message_id, new_session_id
 from pentad.services.gateway.tasks.turn_follower import TurnFollower
 from pentad.services.gateway.tasks.turn_states import TurnStates
-from pentad.services.gateway.webhooks.webhook_registry import WebhookRegistry
-from pentad.shared.errors import OutageError
 from pentad.shared.keys import SessionKeys
 
 if TYPE_CHECKING:
@@ -24,28 +20,11 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 
-_BODY = {
-    "allOf": [
-        ref("InboundMessage"),
-        {
-            "type": "object",
-            "properties": {
-                "callback_url": {**TEXT, "description": "address to which the events of the turn are sent"},
-                "callback_secret": {**TEXT, "description": "secret with which they are signed, as that of a webhook"},
-            },
-        },
-    ]
-}
-
-
 class MessageRoutes:
     """Routes of clients' messages."""
 
-    def __init__(
-        self, intake: MessageIntake, turns: TurnFollower, states: TurnStates, webhooks: WebhookRegistry, shards: int
-    ) -> None:
-        self._intake, self._turns, self._states = intake, turns, states
-        self._webhooks, self._shards = webhooks, shards
+    def __init__(self, intake: MessageIntake, turns: TurnFollower, states: TurnStates, shards: int) -> None:
+        self._intake, self._turns, self._states, self._shards = intake, turns, states, shards
 
     @operation(
         "POST",
@@ -53,7 +32,7 @@ class MessageRoutes:
         "Say something to the agent. With `wait`, 200 and the turn when it ends in time; a token must `read` for that, "
         "and for a `callback_url`",
         query("wait", "number", "seconds to wait for the turn's end; 600 at most are waited", minimum=0),
-        body=json_body(_BODY),
+        body=json_body(ref("InboundMessage")),
         problems=(400, 409, 413, 415, 422, 429),
         right="send",
         _200=gives("the turn", TURN),
@@ -66,7 +45,6 @@ class MessageRoutes:
             caller_of(request).check("read")
         body = await read_body(request)
         message, keys = message_of(request, body, self._shards)
-        noted = await self._note_callback(request, body, message, keys)
         try:
             if wait_s is None:
                 if body.get("message_id") is not None:
@@ -76,26 +54,10 @@ class MessageRoutes:
             turn = await self._turns.wait(message, keys, wait_s if left_s is None else min(wait_s, left_s))
         except ProblemError as problem:
             problem.message_id = message.message_id
-            if noted and not problem.in_doubt:
-                with suppress(OutageError):  # what is left ends by itself
-                    await self._webhooks.forget_callback(keys, message.message_id or "")
             raise
         if turn.end is None:
             return answer(receipt(keys, turn.message_id) | {"task_id": turn.task_id}, 202)
         return answer(turn.result(keys.session))
-
-    async def _note_callback(
-        self, request: "Request", body: Mapping[str, Any], message: InboundMessage, keys: SessionKeys
-    ) -> bool:
-        """Keep where the events of a message's turn are sent; return whether that was not known before."""
-        try:
-            asked = read_callback(body)
-        except UnreadableError as error:
-            raise invalid(str(error)) from None
-        if asked is None:
-            return False
-        caller_of(request).check("read")
-        return await self._webhooks.note_callback(keys, message.message_id or "", asked)
 
     @operation(
         "GET",

@@ -8,9 +8,9 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from time import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from pydantic_core import from_json
@@ -27,12 +27,14 @@ from pentad.services.gateway.domain.webhooks import (
     next_attempt,
     read_waiting,
 )
-from pentad.services.gateway.webhooks.webhook_registry import drop_webhook, is_callback, read_kept
+from pentad.services.gateway.edge.problems import ProblemError
+from pentad.services.gateway.webhooks.webhook_registry import drop_webhook, is_callback, push_place, read_kept
 from pentad.services.gateway.webhooks.webhook_secrets import SecretClosedError, WebhookSecrets
 from pentad.shared import metrics
 from pentad.shared.clipping import plain
 from pentad.shared.errors import DamagedError, OutageError
 from pentad.shared.event_loop import cancel_all
+from pentad.shared.immutable import immutable
 from pentad.shared.keys import CALLBACK_TTL_S, callback, waiting_webhooks, webhook_due, webhook_lane, webhook_state
 from pentad.shared.outbound.address_guard import OutboundError
 from pentad.shared.registries.registrations import REGISTERED_WEBHOOKS
@@ -107,18 +109,27 @@ class Places:
             self._failing.discard(receiver)
 
 
+class UpdateForm(Protocol):
+    """The form of A2A, which tells an event as updates of its task."""
+
+    async def bodies(self, webhook: Webhook, event: Mapping[str, Any]) -> Sequence[bytes]:
+        """Return the bodies that an event is sent as, in order. Raises ``OutageError``, and ``ProblemError``."""
+
+
+@immutable
+class Sending:
+    """The parts of the gateway that events are sent with."""
+
+    outside: Callable[[], "OutsideClient"]
+    secrets: WebhookSecrets
+    updates: UpdateForm
+
+
 class Deliveries:
     """Sends the events of one shard. ``places`` are those of the process."""
 
-    def __init__(
-        self,
-        store: Store,
-        shard: int,
-        outside: Callable[[], "OutsideClient"],
-        secrets: WebhookSecrets,
-        places: Places,
-    ) -> None:
-        self._store, self._shard, self._outside, self._secrets, self._places = store, shard, outside, secrets, places
+    def __init__(self, store: Store, shard: int, sending: Sending, places: Places) -> None:
+        self._store, self._shard, self._sending, self._places = store, shard, sending, places
         self._under_way: dict[tuple[str, str], asyncio.Task[None]] = {}
         self.news = asyncio.Event()
         """Set when a request has ended, so that others may begin."""
@@ -220,17 +231,26 @@ class Deliveries:
 
     async def _post(self, webhook: Webhook, lane: str, waiting: WaitingEvent) -> Outcome:
         """Send an event, and return what its server says."""
-        from pentad.shared.outbound.outside_client import OutsideRequest
-
         event = from_json(waiting.event)
-        body = delivery_body(waiting.entry, event)
         name = delivery_id(webhook.id, lane, waiting.entry, str(event.get("event_id")))
         try:
-            headers = self._secrets.headers(webhook, name, int(time()), body)
-            request = OutsideRequest("POST", webhook.url, headers, content=body, timeout_s=TIMEOUT_S)
-            answer = await self._outside().send(request, wants=lambda _: False)
-        except (OutboundError, SecretClosedError) as error:
+            if webhook.push is None:
+                return await self._request(webhook, name, delivery_body(waiting.entry, event))
+            outcome = Outcome(204, "it was told nothing: there is no update in this event")
+            for number, body in enumerate(await self._sending.updates.bodies(webhook, event)):
+                outcome = await self._request(webhook, f"{name}.{number}" if number else name, body)
+                if not outcome.delivered:
+                    break
+            return outcome
+        except (OutboundError, SecretClosedError, ProblemError) as error:
             return Outcome(0, plain(str(error), _MAX_WHY))
+
+    async def _request(self, webhook: Webhook, name: str, body: bytes) -> Outcome:
+        from pentad.shared.outbound.outside_client import OutsideRequest
+
+        headers = self._sending.secrets.headers(webhook, name, int(time()), body)
+        request = OutsideRequest("POST", webhook.url, headers, content=body, timeout_s=TIMEOUT_S)
+        answer = await self._sending.outside().send(request, wants=lambda _: False)
         return Outcome(answer.status, _said(answer.status), answer.retry_after)
 
     async def _done(self, name: str, lane: str, item: bytes, outcome: str, *more: Argument) -> bool:
@@ -240,6 +260,10 @@ class Deliveries:
     async def _disable(self, webhook: Webhook, why: str) -> None:
         """Send nothing more to a webhook whose server is gone. Registered again, it gets events again."""
         gone = webhook.model_copy(update={"gone": why})
+        if (pushed := push_place(self._shard, webhook.id)) is not None:
+            configs, name = pushed
+            await self._store.run("push_replace", [configs], [name, webhook.to_json(), gone.to_json()])
+            return
         if is_callback(webhook.id):
             key = callback(self._shard, webhook.id)
             await self._store.call("SET", key, gone.to_json(), "XX", "EX", CALLBACK_TTL_S)

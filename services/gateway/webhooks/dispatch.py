@@ -10,7 +10,7 @@ from collections.abc import Coroutine, Iterable
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
-from pentad.services.gateway.webhooks.deliveries import MAX_REQUESTS, Deliveries, Places
+from pentad.services.gateway.webhooks.deliveries import MAX_REQUESTS, Deliveries, Places, Sending, UpdateForm
 from pentad.services.gateway.webhooks.event_collector import EventCollector
 from pentad.services.gateway.webhooks.followed import RegisteredWebhooks
 from pentad.services.gateway.webhooks.webhook_secrets import WebhookSecrets
@@ -37,8 +37,9 @@ _LEASE_PARTS = 4
 class WebhookDispatch:
     """Sends the events of all shards for which no other gateway does."""
 
-    def __init__(self, store: Store, settings: Settings, secrets: WebhookSecrets) -> None:
-        self._store, self._settings, self._secrets = store, settings, secrets
+    def __init__(self, store: Store, settings: Settings, secrets: WebhookSecrets, updates: UpdateForm) -> None:
+        self._store, self._settings = store, settings
+        self._sending = Sending(self._outside, secrets, updates)
         self._registered = RegisteredWebhooks(store)
         self._client: OutsideClient | None = None
         self._places = Places()
@@ -49,7 +50,7 @@ class WebhookDispatch:
         ttl_s, shards = self._settings.pentad_events_ttl_s, self._settings.pentad_shards
         for shard in range(shards):
             collector = EventCollector(self._store, shard, self._registered, shards, ttl_s)
-            deliveries = Deliveries(self._store, shard, self._outside, self._secrets, self._places)
+            deliveries = Deliveries(self._store, shard, self._sending, self._places)
             lease_ms = self._settings.lease_ms
             self._shards.append(ShardDispatch(self._store, shard, self._registered, collector, deliveries, lease_ms))
         return [self._registered.follow(), *(shard.run() for shard in self._shards)]

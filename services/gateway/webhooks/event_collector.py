@@ -109,6 +109,7 @@ class EventCollector:
     async def collect(self) -> bool:
         """Take a part of what there is; returns whether there is more. Raises ``OutageError``."""
         self._mark(await self._callbacks.read_new())
+        self._mark(await self._callbacks.look())
         await self._listen()
         self._begin_sweeps()
         if self._sweeps and not self._found:
@@ -218,8 +219,9 @@ class EventCollector:
             now = await self._store.now_ms()
             for name in webhooks.keys() - known.keys():
                 cursor = cursors.get(name.encode(), b"")
-                position = cursor if cursor and name not in follows else _beginning(webhooks[name], now)
-                known[name] = _Reader(webhooks[name], cursor, position, bool(cursor), follows=follows.get(name))
+                position = _position(webhooks[name], cursor, now)
+                has_read = bool(cursor) and (webhooks[name].message_id is not None or position == cursor)
+                known[name] = _Reader(webhooks[name], cursor, position, has_read, follows=follows.get(name))
         readers = {name: known[name] for name in webhooks}
         for name, reader in readers.items():
             reader.webhook = webhooks[name]
@@ -241,9 +243,17 @@ class EventCollector:
         entries = _bounded(new, len(readers))
         if len(entries) == len(new) < _EVENTS_PER_READ:
             left_out.update((each.webhook.id, False) for each in readers)
+        if not new:
+            await self._end_gone(keys, readers)
         if entries:
             gap = None if anchored else _gap(keys, entries[0][0], rfc3339(await self._store.now_ms()))
             await self._put(keys, readers, entries, gap, left_out)
+
+    async def _end_gone(self, keys: SessionKeys, readers: Sequence[_Reader]) -> None:
+        """Follow those tasks no more that are removed, and whose last events were taken."""
+        for reader in readers:
+            if reader.follows is not None and reader.follows.is_gone:
+                await self._callbacks.end(keys.actor, reader.webhook.id)
 
     async def _put(
         self,
@@ -296,7 +306,7 @@ class EventCollector:
     def _wanted(self, keys: SessionKeys, reader: _Reader, entries: Sequence[Any], gap: bytes | None) -> list[Argument]:
         """Return what a webhook gets: the lane, the task, the cursor and the JSON of each event."""
         found: list[Argument] = []
-        if gap is not None and reader.has_read:
+        if gap is not None and reader.has_read and order(entries[0][0]) > order(reader.cursor or START):
             found += (f"{keys.actor}/", "", entries[0][0], gap)
         for entry, data, event in map(_event, entries):
             if event is None or (reader.follows is not None and not reader.follows.turn.takes(event)):
@@ -311,6 +321,17 @@ def _beginning(webhook: Webhook, now_ms: int) -> bytes:
     """Return the position behind which a webhook's first event lies."""
     since = webhook.created_ms if now_ms >= webhook.created_ms else now_ms - _CLOCK_BACK_MS
     return b"%d-%d" % (since - 1, _LAST)
+
+
+def _position(webhook: Webhook, cursor: bytes, now_ms: int) -> bytes:
+    """Return the position from which a webhook reads on. The turn of a message is read anew, to know where it is.
+
+    A cursor may be of an earlier wish for the updates of the same task.
+    """
+    first = _beginning(webhook, now_ms)
+    if not cursor or webhook.message_id is not None:
+        return first
+    return cursor if webhook.push is None else max(cursor, first, key=order)
 
 
 def _session(name: bytes) -> str | None:

@@ -1,4 +1,4 @@
-"""The webhooks that are followed: those of the registry, in each process, and the callbacks of one shard's turns."""
+"""The webhooks that are followed: those of the registry, in each process, and those of one shard's turns and tasks."""
 
 import asyncio
 import logging
@@ -7,17 +7,19 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pentad.contracts.webhooks import Webhook
-from pentad.services.gateway.domain.webhooks import CallbackTurn
+from pentad.services.gateway.domain.webhooks import CallbackTurn, PushedTask
 from pentad.services.gateway.webhooks.webhook_registry import read_kept
 from pentad.shared.errors import DamagedError
-from pentad.shared.keys import SessionKeys, callbacks
+from pentad.shared.keys import CALLBACK_TTL_S, SessionKeys, TaskKeys, callbacks
 from pentad.shared.registries.registrations import REGISTERED_WEBHOOKS
-from pentad.shared.store.store import Store
+from pentad.shared.store.store import Command, Store
 from pentad.shared.telemetry import ThrottledLog
 
 _say = ThrottledLog(logging.getLogger(__name__))
 _PER_READ = 200
 """Callbacks that are read at once."""
+LOOK_S = 60.0
+"""Seconds between two looks at the tasks that are followed."""
 
 
 class RegisteredWebhooks:
@@ -51,15 +53,18 @@ class RegisteredWebhooks:
 
 
 class FollowedTurn:
-    """A callback with its turn, which goes on."""
+    """A callback with its turn, which goes on; or with its task, for a client of A2A."""
 
     def __init__(self, webhook: Webhook) -> None:
         self.webhook = webhook
+        self.is_gone = False
+        """Whether the task is removed: nothing is to come but what its session has already."""
         self.restart()
 
     def restart(self) -> None:
         """Begin the turn anew, because what is known of it may be wrong."""
-        self.turn = CallbackTurn(self.webhook.message_id or "")
+        push = self.webhook.push
+        self.turn = CallbackTurn(self.webhook.message_id or "") if push is None else PushedTask(push.task_id)
 
 
 class FollowedCallbacks:
@@ -69,6 +74,8 @@ class FollowedCallbacks:
         self._store, self._shard = store, shard
         self._by_session: dict[str, dict[str, FollowedTurn]] = {}
         self._newest = "-inf"
+        self._looked_at = float("-inf")
+        """Loop time at which the tasks were looked at last."""
 
     def __bool__(self) -> bool:
         return bool(self._by_session)
@@ -116,8 +123,55 @@ class FollowedCallbacks:
 
     def _add(self, webhook: Webhook, session: str) -> str:
         actor = SessionKeys(self._shard, webhook.tenant_id, session).actor
-        self._by_session.setdefault(actor, {})[webhook.id] = FollowedTurn(webhook)
+        of_session = self._by_session.setdefault(actor, {})
+        known = of_session.get(webhook.id)
+        if known is None or known.webhook != webhook:
+            of_session[webhook.id] = FollowedTurn(webhook)
         return actor
+
+    async def look(self) -> list[str]:
+        """Look from time to time whether the tasks that are followed are still there, and keep what is known of them.
+
+        Returns the actors of sessions of which one is gone: their last events are taken, then it is followed no more.
+        Raises ``OutageError``.
+        """
+        now = asyncio.get_running_loop().time()
+        if now - self._looked_at < LOOK_S:
+            return []
+        self._looked_at = now
+        if await self._store.call("ZCARD", callbacks(self._shard)) != sum(map(len, self._by_session.values())):
+            self._newest = "-inf"  # some may have come behind what was read, by a clock that was set back
+        pushed = [
+            (actor, turn)
+            for actor, of_session in self._by_session.items()
+            for turn in of_session.values()
+            if turn.webhook.push is not None
+        ]
+        gone: list[str] = []
+        for first in range(0, len(pushed), _PER_READ):
+            some = pushed[first : first + _PER_READ]
+            for (actor, turn), (exists, known) in zip(some, await self._states(some), strict=True):
+                if not known:
+                    await self.end(actor, turn.webhook.id)
+                elif not exists:
+                    turn.is_gone = True
+                    gone.append(actor)
+        return gone
+
+    async def _states(self, some: Sequence[tuple[str, FollowedTurn]]) -> list[tuple[bool, bool]]:
+        """Return whether each task is there, and whether its updates are still wanted."""
+        asked: list[Command] = [("EXPIRE", callbacks(self._shard), CALLBACK_TTL_S)]
+        for _, turn in some:
+            assert turn.webhook.push is not None
+            keys = TaskKeys(self._shard, turn.webhook.tenant_id, turn.webhook.push.task_id)
+            asked.append(("EXISTS", keys.header))
+            asked.append(("HEXISTS", keys.push_configs, turn.webhook.id.rpartition(":")[2]))
+        _, *found = await self._store.calls(asked)
+        states = [(bool(exists), bool(known)) for exists, known in zip(found[::2], found[1::2], strict=True)]
+        kept = [asked[number * 2 + 2][1] for number, state in enumerate(states) if all(state)]
+        if kept:
+            await self._store.calls([("EXPIRE", key, CALLBACK_TTL_S) for key in kept])
+        return states
 
     async def end(self, actor: str, name: str) -> None:
         """Follow a callback no more. Raises ``OutageError``."""

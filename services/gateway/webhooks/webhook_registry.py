@@ -3,27 +3,29 @@
 from collections.abc import Sequence
 from secrets import token_hex
 from typing import Any
-from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
+from pentad.contracts.commands import InboundMessage
 from pentad.contracts.ids import rfc3339
-from pentad.contracts.webhooks import CALLBACK_EVENTS, CallbackRequest, Webhook, WebhookRequest
+from pentad.contracts.receivers import signing_key
+from pentad.contracts.webhooks import Webhook, WebhookRequest
 from pentad.services.gateway.domain.webhooks import shown_webhook
 from pentad.services.gateway.edge.problems import ProblemError, busy, invalid, missing
 from pentad.services.gateway.webhooks.webhook_secrets import WebhookSecrets
 from pentad.shared.errors import DamagedError
+from pentad.shared.inbound.callbacks import MAX_CALLBACKS, MessageCallbacks, too_many
 from pentad.shared.keys import (
-    CALLBACK_TTL_S,
     WEBHOOKS_REGISTRY,
     SessionKeys,
+    TaskKeys,
     callback,
     callbacks,
     waiting_webhooks,
     webhook_due,
     webhook_state,
 )
-from pentad.shared.outbound.address_guard import AddressGuard, OutboundError, RefusedAddressError
+from pentad.shared.outbound.address_guard import AddressGuard, RefusedAddressError
 from pentad.shared.registries.registrations import REGISTERED_WEBHOOKS
 from pentad.shared.store.store import Store
 
@@ -31,12 +33,11 @@ MAX_WEBHOOKS = 20
 """Webhooks that one tenant may have: each event of a session is copied for each that wants it."""
 MAX_ALL_WEBHOOKS = 1_000
 """Webhooks of all tenants: gateways read them all whenever one changes."""
-MAX_CALLBACKS = 10_000
-"""Callbacks of turns that go on, in one shard."""
 _MAX_ATTEMPTS = 5
 """How often a change is tried when others change the registry at the same time."""
 _LANES_PER_DROP = 100
-_PORTS = {"http": 80, "https": 443}
+_PUSH_PARTS = 3
+"""Parts of a push config's id behind its tenant."""
 
 
 class WebhookRegistry:
@@ -47,11 +48,11 @@ class WebhookRegistry:
 
     def __init__(self, store: Store, secrets: WebhookSecrets, allowed: Sequence[str], shards: int) -> None:
         self._store, self._secrets, self._shards = store, secrets, shards
-        self._guard = AddressGuard(allowed, resolver=_nowhere)
+        self._guard, self._callbacks = AddressGuard(allowed), MessageCallbacks(store, allowed)
 
     async def register(self, tenant: str, asked: WebhookRequest) -> tuple[dict[str, Any], bool]:
         """Add a webhook, or replace the one with this address and session; return it, and whether it is new."""
-        await self._check(asked.url)
+        self._check(asked.url)
         now = await self._store.clock()
         for _ in range(_MAX_ATTEMPTS):
             read = await REGISTERED_WEBHOOKS.read(self._store)
@@ -90,44 +91,33 @@ class WebhookRegistry:
                 return
         raise _crowded()
 
-    async def note_callback(self, keys: SessionKeys, message_id: str, asked: CallbackRequest) -> bool:
-        """Keep the callback of a message that is about to be appended; return whether it was not known before."""
-        await self._check(asked.callback_url)
-        name, secret = keys.callback_id(message_id), asked.callback_secret
-        made = Webhook(
-            id=name,
-            tenant_id=keys.tenant,
-            url=asked.callback_url,
-            events=CALLBACK_EVENTS,
-            session_id=keys.session,
-            secret=None if secret is None else self._secrets.sealed(secret, keys.tenant, name),
-            created_ms=await self._store.clock(),
-            message_id=message_id,
-        )
-        names = [callback(keys.shard, name), callbacks(keys.shard)]
-        noted = await self._store.run("callback_add", names, [name, made.to_json(), CALLBACK_TTL_S, MAX_CALLBACKS])
-        if noted < 0:
-            raise busy("too many turns with a callback_url go on: try again later, or follow the turn with GET")
-        return bool(noted)
+    async def prepared(self, message: InboundMessage, keys: SessionKeys) -> InboundMessage:
+        """Return a message as it is appended: its callback is checked, and the secret of that is sealed.
 
-    async def forget_callback(self, keys: SessionKeys, message_id: str) -> None:
-        """Remove the callback of a message that was not accepted."""
-        name = keys.callback_id(message_id)
-        await self._store.calls([("ZREM", callbacks(keys.shard), name), ("DEL", callback(keys.shard, name))])
+        Who moves it to its session notes the callback (`shared/inbound/callbacks.py`), as for messages of other ways.
+        """
+        refused = self._callbacks.refusal(message)
+        if refused is not None:
+            raise invalid(refused.problem)
+        if message.callback_url is None:
+            return message
+        if await self._store.call("ZCARD", callbacks(keys.shard)) >= MAX_CALLBACKS:
+            raise busy(too_many().problem)
+        name, secret = keys.callback_id(message.message_id or ""), message.callback_secret
+        if secret is None:
+            return message
+        try:
+            signing_key(secret)
+        except ValueError as error:
+            raise invalid(f"callback_secret: {error}") from None
+        return message.model_copy(update={"callback_secret": self._secrets.sealed(secret, keys.tenant, name)})
 
-    async def _check(self, url: str) -> None:
+    def _check(self, url: str) -> None:
         """Refuse an address that is inside. What a name leads to is looked up when something is sent."""
-        parts = urlsplit(url)
         try:
-            port = parts.port or _PORTS[parts.scheme]
-        except ValueError:
-            raise invalid("url: ports go from 1 to 65535") from None
-        try:
-            await self._guard.addresses(parts.hostname or "", port)
+            self._guard.check_written(url)
         except RefusedAddressError as error:
             raise invalid(f"url: {error}") from None
-        except OutboundError:
-            pass
 
     async def _shown(self, webhook: Webhook) -> dict[str, Any]:
         states = [webhook_state(shard, webhook.id) for shard in range(self._shards)]
@@ -139,8 +129,12 @@ class WebhookRegistry:
 
 async def read_kept(store: Store, shard: int, name: str) -> Webhook | None:
     """Return a webhook or a callback as it is kept now; None for one that is gone. Raises ``DamagedError``."""
-    command = ("GET", callback(shard, name)) if is_callback(name) else ("HGET", WEBHOOKS_REGISTRY, name)
-    raw = await store.call(*command)
+    if not is_callback(name):
+        raw = await store.call("HGET", WEBHOOKS_REGISTRY, name)
+    elif (pushed := push_place(shard, name)) is not None:
+        raw = await store.call("HGET", *pushed)
+    else:
+        raw = await store.call("GET", callback(shard, name))
     try:
         return None if raw is None else Webhook.model_validate_json(raw)
     except ValidationError:
@@ -148,8 +142,14 @@ async def read_kept(store: Store, shard: int, name: str) -> Webhook | None:
 
 
 def is_callback(name: str) -> bool:
-    """Return whether an id is that of the callback of a message."""
+    """Return whether an id is that of the callback of a message, or of a task for A2A."""
     return ":" in name
+
+
+def push_place(shard: int, name: str) -> tuple[str, str] | None:
+    """Return the hash and the field of what a client of A2A has asked for a task; None for other webhooks."""
+    tenant, *rest = name.split(":")
+    return (TaskKeys(shard, tenant, rest[1]).push_configs, rest[2]) if len(rest) == _PUSH_PARTS else None
 
 
 async def drop_webhook(store: Store, shard: int, name: str) -> None:
@@ -157,10 +157,6 @@ async def drop_webhook(store: Store, shard: int, name: str) -> None:
     while lanes := await store.call("ZRANGE", webhook_due(shard, name), 0, _LANES_PER_DROP - 1):
         await store.run("webhook_drop", [waiting_webhooks(shard)], [name, "", *lanes])
     await store.run("webhook_drop", [waiting_webhooks(shard)], [name, ""])
-
-
-async def _nowhere(_host: str, _port: int) -> Sequence[str]:
-    return ()
 
 
 def _is_same(webhook: Webhook, tenant: str, asked: WebhookRequest) -> bool:

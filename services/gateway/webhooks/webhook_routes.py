@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from pentad.contracts.webhooks import ALL_EVENTS, MAX_URL_CHARS, WEBHOOK_EVENTS
+from pentad.contracts.receivers import MAX_URL_CHARS
+from pentad.contracts.webhooks import ALL_EVENTS, WEBHOOK_EVENTS
 from pentad.services.gateway.domain.webhooks import read_webhook
 from pentad.services.gateway.edge.http import answer, read_asked, tenant_of
 from pentad.services.gateway.edge.operations import operation

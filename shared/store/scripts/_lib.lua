@@ -231,6 +231,28 @@ local function tell(events, event, maxlen, ttl, bell, name)
   ring(bell, name)
 end
 
+-- Have the events of a turn or task collected for who has asked for them. The set is read by numbers that only grow: also
+-- when it was empty meanwhile, they are behind those of before. A tenant may have half of the places: they are counted when half of all are taken. Returns 1, -1 when there are too many, or -2
+-- when the tenant has too many.
+local function follow_turn(callbacks, id, ttl, most, tenant)
+  expect_kind('zset', callbacks)
+  if not call('ZSCORE', callbacks, id) then
+    local all = call('ZCARD', callbacks)
+    if all >= tonumber(most) then return -1 end
+    if all * 2 >= tonumber(most) then
+      local own, begins = 0, tenant .. ':'
+      for _, each in ipairs(call('ZRANGE', callbacks, 0, -1)) do
+        if string.sub(each, 1, #begins) == begins then own = own + 1 end
+      end
+      if own * 2 >= tonumber(most) then return -2 end
+    end
+  end
+  local last = call('ZRANGE', callbacks, -1, -1, 'WITHSCORES')[2]
+  call('ZADD', callbacks, string.format('%.0f', math.max((last or 0) + 1, now())), id)
+  call('EXPIRE', callbacks, ttl)
+  return 1
+end
+
 -- Events on their way to webhooks. A webhook has lanes, each a list of events that are sent in order; a lane is due at the
 -- score that it has in `webhook-due`, the webhook at that of its first lane. The hash of the webhook counts what waits.
 local function webhook_keys(waiting, id)

@@ -6,19 +6,25 @@ import pytest
 
 from pentad.contracts.events import ErrorEvent
 from pentad.contracts.webhooks import Webhook
+from pentad.services.gateway.domain.webhooks import AskedPush
+from pentad.services.gateway.edge.problems import ProblemError
 from pentad.services.gateway.webhooks.event_collector import EventCollector
 from pentad.services.gateway.webhooks.followed import RegisteredWebhooks
+from pentad.services.gateway.webhooks.push_configs import PushConfigs
+from pentad.services.gateway.webhooks.webhook_secrets import WebhookSecrets
 from pentad.shared.keys import (
     CALLBACK_TTL_S,
     SessionKeys,
     TaskKeys,
     callback,
     callbacks,
+    dedup,
     waiting_webhooks,
     webhook_due,
     webhook_lane,
 )
 from pentad.shared.registries.registrations import REGISTERED_WEBHOOKS
+from pentad.shared.settings import Settings
 from tests.integration.erasing.erasable import Erasable
 from tests.integration.handlers.flow import SESSION
 
@@ -54,8 +60,8 @@ class Hooks:
             message_id=message,
             created_ms=await self.store.clock() - 1,
         )
-        names = [callback(0, name), callbacks(0)]
-        await self.store.run("callback_add", names, [name, made.to_json(), CALLBACK_TTL_S, 100])
+        names = [callback(0, name), callbacks(0), dedup(0, keys.tenant, keys.session, "none")]
+        await self.store.run("callback_add", names, [name, made.to_json(), CALLBACK_TTL_S, 100, keys.tenant])
 
     async def collect(self) -> None:
         while await self.collector.collect() or self.collector._heard is None:
@@ -101,6 +107,25 @@ async def test_what_waits_is_erased_and_what_others_have_stays(world: Erasable, 
     assert not await world.store.call("EXISTS", callback(0, SESSION.callback_id("m-zebra")))
     await world.erase()  # delivered again
     assert about(other, OTHER) in await hooks.waiting()
+
+
+@KINDS
+async def test_where_updates_of_a_task_are_sent_is_erased_with_it(world: Erasable, kind: str) -> None:
+    hooks, store = Hooks(world), world.store
+    pushes = PushConfigs(store, WebhookSecrets(Settings()), ())
+    task = await world.tell("my zebra is called Ada", user_id="ada")
+    other = await world.tell("something else", OTHER, user_id="bob")
+    for session, keys in ((SESSION, task), (OTHER, other)):
+        await pushes.add(session, keys.task, AskedPush("c1", "https://zebra.example/", None, {}, "http://h"), 1)
+    await hooks.collect()
+    assert [each.endswith(task.task) for each in await hooks.waiting()].count(True) == 1
+    await world.ask(kind, task)
+    await world.erase()
+    assert [task.task in each for each in await hooks.waiting()] == [False]
+    assert await store.call("EXISTS", task.push_configs, other.push_configs) == 1
+    assert await store.call("ZCARD", callbacks(0)) == 1
+    with pytest.raises(ProblemError, match="archived"):
+        await pushes.add(SESSION, task.task, AskedPush("c1", "https://zebra.example/", None, {}, "http://h"), 1)
 
 
 @KINDS

@@ -16,6 +16,7 @@ from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.errors import OutageError
 from pentad.shared.keys import TaskKeys, load, places
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
+from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
 from tests.integration.erasing.erasable import Erasable
 from tests.integration.handlers.cut import Cut
@@ -280,7 +281,7 @@ async def test_a_redrive_that_was_begun_before_sends_nothing(world: Erasable, st
         meanwhile = Meanwhile(store, at, erased)
         try:
             with meanwhile.here():
-                await Redrives(store, letters, queries, 60, 1).redrive(name, None)
+                await Redrives(store, letters, queries, Settings()).redrive(name, None)
         except ProblemError as error:
             refused.append(error.detail)
         done = not meanwhile.done

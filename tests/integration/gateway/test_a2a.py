@@ -20,7 +20,7 @@ from tests.support.waiting import PATIENCE_S, in_time, wait_until
 KEYS = "ka:acme,kb:bolt"
 VERSION = {"A2A-Version": "1.0"}
 SAID: dict[str, Any] = {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
-NOT_FOUND, UNSUPPORTED, NO_PUSH, INVALID, INTERNAL = -32001, -32004, -32003, -32602, -32603
+NOT_FOUND, UNSUPPORTED, INVALID, INTERNAL = -32001, -32004, -32602, -32603
 
 
 def rest(service: GatewayService, key: str | None) -> httpx2.AsyncClient:
@@ -62,10 +62,7 @@ async def test_the_card_is_for_everybody_and_all_else_needs_a_key(redis_url: str
             f"{service.address}/a2a",
             f"{service.address}/a2a/rest",
         ]
-        assert (card["capabilities"]["streaming"], card["capabilities"].get("pushNotifications", False)) == (
-            True,
-            False,
-        )
+        assert (card["capabilities"]["streaming"], card["capabilities"]["pushNotifications"]) == (True, True)
         assert card["securityRequirements"] == [{"schemes": {"bearer": {}}}]
         assert (await nobody.get("/.well-known/agent-card.json", headers={"Host": "a b/c"})).status_code == 400
         assert (await nobody.post("/a2a", json=asking("GetTask", id=TASK))).status_code == 401
@@ -167,7 +164,7 @@ WIDE = json.dumps(asking("SendMessage", message=SAID | {"parts": [{"data": [0] *
         (
             json.dumps(asking("CreateTaskPushNotificationConfig", taskId=TASK, url="http://169.254.169.254/")),
             200,
-            NO_PUSH,
+            NOT_FOUND,
         ),
     ],
 )
@@ -188,7 +185,8 @@ async def test_refusals_in_rest_have_its_form(http: httpx2.AsyncClient) -> None:
         ("POST", "message:send", "{}", 400, "INVALID_PARAMS"),
         ("POST", "message:stream", "{}", 400, "INVALID_PARAMS"),
         ("POST", "message:send", " " * (1 << 21), 413, "INVALID_REQUEST"),
-        ("DELETE", "tasks/t/pushNotificationConfigs/p", None, 400, "PUSH_NOTIFICATION_NOT_SUPPORTED"),
+        ("DELETE", "tasks/t/pushNotificationConfigs/p", None, 404, "TASK_NOT_FOUND"),
+        ("POST", "tasks/t/pushNotificationConfigs", "{}", 400, "INVALID_PARAMS"),
     ):
         refused = await http.request(method, f"/a2a/rest/{path}", content=body, headers=VERSION)
         told = refused.json()["error"]

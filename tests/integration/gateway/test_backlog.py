@@ -11,9 +11,12 @@ import pytest
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.streams import INBOUND
 from pentad.services.gateway.tasks.message_intake import PARKED_LIMIT, LossWatch, MessageIntake
+from pentad.services.gateway.webhooks.webhook_registry import WebhookRegistry
+from pentad.services.gateway.webhooks.webhook_secrets import WebhookSecrets
 from pentad.shared.inbound.backlog import Backlog
 from pentad.shared.inbound.inbox import Inbox
 from pentad.shared.keys import SessionKeys, load
+from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
 from pentad.shared.work.broker import ensure_group
 from tests.integration.gateway.conftest import running
@@ -129,7 +132,8 @@ async def test_what_is_parked_costs_no_question_where_it_is_little(store: Store,
 
     monkeypatch.setattr(Backlog, "parked_of", parked_of)
     inbox = Inbox(store, 100, 100)
-    accepting = MessageIntake(inbox, LossWatch(store, inbox, monotonic), 0.5)
+    webhooks = WebhookRegistry(store, WebhookSecrets(Settings()), (), 1)
+    accepting = MessageIntake(inbox, LossWatch(store, inbox, monotonic), webhooks, 0.5)
     message = InboundMessage(content="hi", session_id="s1", tenant_id="acme", message_id="m1")
     await accepting.accept(message, SessionKeys(0, "acme", "s1"))
     assert asked == []

@@ -2,13 +2,23 @@
 
 import pytest
 
+from pentad.contracts.commands import InboundMessage
 from pentad.contracts.webhooks import Webhook
+from pentad.services.gateway.domain.webhooks import AskedPush
 from pentad.services.gateway.webhooks.event_collector import EventCollector
 from pentad.services.gateway.webhooks.followed import RegisteredWebhooks
-from pentad.shared.keys import webhook_lane
+from pentad.services.gateway.webhooks.push_configs import PushConfigs
+from pentad.services.gateway.webhooks.webhook_registry import read_kept
+from pentad.services.gateway.webhooks.webhook_secrets import WebhookSecrets
+from pentad.shared.inbound.callbacks import MessageCallbacks
+from pentad.shared.keys import callbacks, webhook_lane
 from pentad.shared.registries.registrations import REGISTERED_WEBHOOKS
+from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
 from tests.integration.gateway.speaker import TASK, Speaker
+from tests.support.waiting import wait_until
+
+KINDS = (b"message_routed", b"message", b"message")
 
 
 class Collecting:
@@ -40,8 +50,8 @@ async def both(store: Store) -> list[Collecting]:
     return made
 
 
-async def steps(store: Store) -> list[int]:
-    items = await store.call("LRANGE", webhook_lane(0, "w", f"default/s1/{TASK}"), 0, -1)
+async def steps(store: Store, name: str = "w") -> list[int]:
+    items = await store.call("LRANGE", webhook_lane(0, name, f"default/s1/{TASK}"), 0, -1)
     return [int(item.partition(b'"step":')[2].partition(b",")[0]) for item in items]
 
 
@@ -59,6 +69,60 @@ async def test_one_that_comes_back_goes_on_where_the_other_has_come_to(
     await first.all()
     await second.all()
     assert await steps(store) == [0, 1, 2, 3, 4]
+
+
+async def test_a_turn_that_is_read_anew_is_told_no_gap_and_nothing_twice(store: Store, speaker: Speaker) -> None:
+    """A gateway that takes over reads the turn of a callback from its beginning, to know where it is."""
+    name = speaker.keys.callback_id("m1")
+    asked = InboundMessage(content="hi", session_id="s1", message_id="m1", callback_url="https://h/")
+    await MessageCallbacks(store, ()).note(speaker.keys, asked)
+    first = Collecting(store)
+    await first.all()
+    await speaker.routed("m1")
+    await speaker.say("message", step=1, attempt=1, content="x")
+    await first.all()
+    await speaker.say("message", step=2, attempt=1, content="x")
+    await Collecting(store).all()
+    items = await store.call("LRANGE", webhook_lane(0, name, f"default/s1/{TASK}"), 0, -1)
+    assert [b'"type":"%b"' % kind in item for kind, item in zip(KINDS, items, strict=True)] == [True] * 3
+    assert not await store.call("EXISTS", webhook_lane(0, name, "default/s1/"))
+
+
+PUSHED = AskedPush("c1", "https://h/", None, {}, "http://gateway")
+
+
+async def pushed_steps(store: Store) -> list[int]:
+    (name,) = await store.call("ZRANGE", callbacks(0), 0, -1)
+    return await steps(store, name.decode())
+
+
+async def test_a_config_that_is_made_again_begins_anew_and_one_that_is_replaced_goes_on(
+    store: Store, speaker: Speaker
+) -> None:
+    """Each time another gateway collects, which knows no more than what is kept."""
+    pushes = PushConfigs(store, WebhookSecrets(Settings()), ())
+    await speaker.task()
+    await pushes.add(speaker.keys, TASK, PUSHED, await store.clock())
+    await speaker.say("message", step=1, attempt=1, content="x")
+    await Collecting(store).all()
+    await speaker.say("message", step=2, attempt=1, content="x")
+    await pushes.add(speaker.keys, TASK, PUSHED, await store.clock() + 1)
+    await Collecting(store).all()
+    assert await pushed_steps(store) == [1, 2]
+    await pushes.delete(speaker.keys, TASK, "c1")
+    await speaker.say("message", step=3, attempt=1, content="x")
+    await pushes.add(speaker.keys, TASK, PUSHED, await store.clock() + 1)
+    await wait_until("a later time", lambda: _is_later(store))
+    await speaker.say("message", step=4, attempt=1, content="x")
+    await Collecting(store).all()
+    assert await pushed_steps(store) == [4]
+
+
+async def _is_later(store: Store) -> bool:
+    """Return whether the clock is behind what a config was made with."""
+    (name,) = await store.call("ZRANGE", callbacks(0), 0, -1)
+    kept = await read_kept(store, 0, name.decode())
+    return kept is not None and await store.clock() > kept.created_ms
 
 
 async def test_what_is_not_wanted_moves_no_cursor_and_is_passed(

@@ -13,8 +13,8 @@ import pentad
 from pentad.contracts.dead_letters import DeadLetter
 from pentad.contracts.events import MessageEvent
 from pentad.contracts.ids import shard_of
+from pentad.contracts.receivers import signing_key
 from pentad.contracts.streams import DEAD
-from pentad.contracts.webhooks import signing_key
 from pentad.services.gateway.app import GatewayService
 from pentad.services.gateway.domain.webhooks import GIVE_UP_MS
 from pentad.services.gateway.webhooks import event_collector
@@ -23,7 +23,6 @@ from pentad.shared.keys import (
     WEBHOOKS_REGISTRY,
     SessionKeys,
     bell,
-    callbacks,
     session_index,
     waiting_webhooks,
     webhook_due,
@@ -387,18 +386,14 @@ async def test_a_secret_is_sealed_where_there_is_a_key_and_never_shown(
     key = {"pentad_secret_key": "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="} if sealed else {}
     async with asking(redis_url, pentad_web_allow=receiver.place, **key) as http:
         made = await register(http, receiver.url())
-        asked = {"content": "hi", "callback_url": receiver.url("back"), "callback_secret": OTHER_SECRET}
-        assert (await http.post("/v1/messages", json=asked)).status_code == 202
         await speaker.session()
         await speaker.turn("m1")
         await wait_until("the turn", lambda: len(receiver.events()) == 4)
         assert is_signed(receiver.requests()[0], SECRET)
         shown = (await http.get("/v1/webhooks")).text + json.dumps(made) + caplog.text
-    kept = [str(await store.call("HGETALL", WEBHOOKS_REGISTRY))]
-    kept += [str(await store.call("GET", key)) async for key in store.redis.scan_iter("*:callback:*")]
-    for secret in (SECRET, OTHER_SECRET):
-        assert secret not in shown
-        assert (secret in "".join(kept)) is not sealed
+    kept = str(await store.call("HGETALL", WEBHOOKS_REGISTRY))
+    assert SECRET not in shown
+    assert (SECRET in kept) is not sealed
 
 
 async def test_a_secret_that_no_key_opens_is_told(redis_url: str, receiver: Receiver, speaker: Speaker) -> None:
@@ -462,57 +457,6 @@ async def test_a_tenant_has_a_limited_number_of_webhooks(http: httpx2.AsyncClien
     body = {"url": "https://example.com/more", "events": ALL, "secret": SECRET}
     assert "remove one" in problem(await http.post("/v1/webhooks", json=body), 409)
     await register(http, "https://example.com/0", ["task_end"])
-
-
-async def test_the_turn_of_a_message_is_sent_to_its_callback(
-    http: httpx2.AsyncClient, receiver: Receiver, speaker: Speaker, store: Store
-) -> None:
-    asked = {"content": "hi", "session_id": "s1", "message_id": "m1", "callback_url": receiver.url("back")}
-    receiver.answer("back", OK)
-    for _ in range(2):
-        assert (await http.post("/v1/messages", json=asked | {"callback_secret": SECRET})).status_code == 202
-    await speaker.session()
-    await speaker.turn("another")
-    await speaker.routed("m1", task="task-0-m1")
-    await speaker.say("task_status", task="task-0-m1", status="waiting", reason="approval")
-    await speaker.say("message", step=1, attempt=1, content="not of it")
-    await speaker.say("message", task="task-0-m1", step=1, attempt=1, content="the answer")
-    await speaker.say("task_end", task="task-0-m1", status="completed", steps=1)
-    await speaker.say("message", task="task-0-m1", step=2, attempt=1, content="of the next message")
-    await wait_until("the end", lambda: "task_end" in kinds(receiver.events("back")))
-    assert kinds(receiver.events("back")) == ["message_routed", "task_status", "message", "task_end"]
-    assert all(is_signed(each, SECRET) for each in receiver.requests("back"))
-    assert not await store.call("EXISTS", callbacks(0))
-
-
-async def test_a_callback_without_a_secret_is_not_signed(
-    http: httpx2.AsyncClient, receiver: Receiver, speaker: Speaker
-) -> None:
-    receiver.answer("back", OK)
-    asked = {"content": "hi", "session_id": "s1", "message_id": "m1", "callback_url": receiver.url("back")}
-    await http.post("/v1/messages", json=asked)
-    await speaker.turn("m1")
-    await wait_until("the end", lambda: "task_end" in kinds(receiver.events("back")))
-    assert not [each for each in receiver.requests("back") if "webhook-signature" in each.headers]
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"callback_url": "http://127.0.0.1:1/"}, "loopback"),
-        ({"callback_url": "nowhere"}, "callback_url: "),
-        ({"callback_url": 7}, "callback_url: "),
-        ({"callback_secret": SECRET}, "callback_url: "),
-        ({"callback_url": "https://example.com", "callback_secret": "hush-hush"}, "callback_secret: must be whsec_"),
-    ],
-)
-async def test_a_wrong_callback_is_refused_and_nothing_is_appended(
-    http: httpx2.AsyncClient, store: Store, change: Json, said: str
-) -> None:
-    text = problem(await http.post("/v1/messages", json={"content": "hi"} | change), 422)
-    assert said in text
-    assert "hush-hush" not in text
-    assert not await store.call("EXISTS", "pentad:inbound", callbacks(0))
 
 
 async def test_what_was_not_kept_until_it_could_be_sent_is_told(

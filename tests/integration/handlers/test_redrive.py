@@ -60,7 +60,7 @@ class Operator:
     def __init__(self, flow: Flow) -> None:
         queries = Queries(flow.store, flow.records, 1)
         self.letters = Letters(flow.store, queries, 1)
-        self.redriving = Redrives(flow.store, self.letters, queries, flow.settings.session_ttl_s, 1)
+        self.redriving = Redrives(flow.store, self.letters, queries, flow.settings)
 
     async def only(self) -> tuple[LetterName, DeadLetter]:
         """The one dead letter that there is."""

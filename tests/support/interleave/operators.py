@@ -63,7 +63,7 @@ class Operator(Process):
         self._outside, self._ledger = parts.outside, parts.ledger
         queries = Queries(parts.store, Records(parts.settings.records_url), 1)
         self._letters = Letters(parts.store, queries, 1)
-        self._redriving = _NotedRedriving(parts.store, self._letters, queries, parts.settings.session_ttl_s, 1)
+        self._redriving = _NotedRedriving(parts.store, self._letters, queries, parts.settings)
         self._redriving.ledger = parts.ledger
 
     def start(self) -> None:

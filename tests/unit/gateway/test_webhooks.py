@@ -1,5 +1,6 @@
 """What is decided about webhooks: when an event is tried again, which events a callback gets, what a secret is."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -8,16 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from pentad.contracts.receivers import check_webhook_url, signing_key
 from pentad.contracts.turns import ASKED, NEEDS_APPROVAL
 from pentad.contracts.webhooks import (
     CALLBACK_EVENTS,
     WEBHOOK_EVENTS,
     Webhook,
     WebhookRequest,
-    check_webhook_url,
-    signing_key,
 )
-from pentad.services.gateway.domain.frames import UnreadableError
+from pentad.services.gateway.domain.frames import UnreadableError, read_message
 from pentad.services.gateway.domain.webhooks import (
     GIVE_UP_MS,
     MAX_PAUSE_S,
@@ -25,7 +25,6 @@ from pentad.services.gateway.domain.webhooks import (
     Outcome,
     delivery_id,
     next_attempt,
-    read_callback,
     read_waiting,
     read_webhook,
 )
@@ -143,12 +142,13 @@ def test_a_strange_address_or_secret_is_refused_and_not_repeated(text: str) -> N
 
 
 ANY = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=50), lambda s: st.lists(s, max_size=3))
-FIELDS = st.sampled_from(["url", "events", "session", "secret", "callback_url", "callback_secret", "x"])
+FIELDS = st.sampled_from(["content", "url", "events", "session", "secret", "callback_url", "callback_secret", "x"])
 
 
 @given(st.dictionaries(FIELDS, ANY))
 def test_any_body_is_read_or_refused(body: Json) -> None:
-    for read in (read_webhook, read_callback):
+    readers: tuple[Callable[[Json], Any], ...] = (read_webhook, lambda given: read_message(given, "t", "s", "m"))
+    for read in readers:
         with suppress(UnreadableError):
             read(body)
 

@@ -66,7 +66,7 @@ TASK, SESSION = TaskKeys(3, "acme", "mail"), SessionKeys(3, "acme", "mail")
         ("hash", [schedule("acme", "news")]),
         ("string", [SCHEDULES_TURN]),
         ("zset", [waiting_webhooks(3), webhook_due(3, "wh-1"), callbacks(3)]),
-        ("hash", [WEBHOOKS_REGISTRY, webhook_state(3, "wh-1"), SESSION.webhook_cursors]),
+        ("hash", [WEBHOOKS_REGISTRY, webhook_state(3, "wh-1"), SESSION.webhook_cursors, TASK.push_configs]),
         ("list", [webhook_lane(3, "wh-1", "acme/mail/task-3-1")]),
         ("string", [webhook_lease(3), callback(3, SESSION.callback_id("m"))]),
         ("list", [TASK.log, TASK.steps, SESSION.turns]),

@@ -6,6 +6,7 @@ from pentad.services.gateway.tasks.queries import Queries
 from pentad.services.gateway.tasks.task_list import TaskList
 from pentad.services.gateway.tasks.turn_follower import TurnFollower
 from pentad.services.gateway.tasks.turn_stream import TurnStreams
+from pentad.services.gateway.webhooks.push_configs import PushConfigs
 from pentad.shared.immutable import immutable
 from pentad.shared.workspace.workspace import Workspaces
 
@@ -20,5 +21,6 @@ class A2aParts:
     approvals: Approvals
     control: Control
     tasks: TaskList
+    pushes: PushConfigs
     workspaces: Workspaces | None
     shards: int

@@ -2,9 +2,11 @@
 
 import asyncio
 import re
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from pentad.contracts.webhooks import Webhook
 from pentad.services.gateway.edge.http import answer, caller_of
 from pentad.services.gateway.edge.operations import open_operation, operation
 from pentad.services.gateway.edge.problems import ProblemError, bad
@@ -38,7 +40,7 @@ _PATH = {
 
 
 class A2aRoutes:
-    """Routes of A2A 1.0. ``version``: of Pentad."""
+    """Routes of A2A 1.0, and the form of its push notifications. ``version``: of Pentad."""
 
     def __init__(
         self,
@@ -99,6 +101,10 @@ class A2aRoutes:
     async def rest_delete(self, request: "Request") -> Any:
         """Answer a removing request in REST."""
         return await self._answered(request, "rest")
+
+    async def bodies(self, webhook: Webhook, event: Mapping[str, Any]) -> Sequence[bytes]:
+        """Return the updates of a task that an event is sent as, for push notifications."""
+        return await (await self._loaded()).pushed.bodies(webhook, event)
 
     async def _answered(self, request: "Request", binding: str) -> Any:
         dispatch = await self._loaded()

@@ -33,7 +33,7 @@ def card_of(runnables: Mapping[str, Runnable], address: str, version: str, *, ne
             AgentInterface(url=f"{address}/a2a/rest", protocol_binding="HTTP+JSON", protocol_version="1.0"),
             AgentInterface(url=f"{address}/a2a", protocol_binding="JSONRPC", protocol_version="0.3"),
         ],
-        capabilities=AgentCapabilities(streaming=True, push_notifications=False, extended_agent_card=False),
+        capabilities=AgentCapabilities(streaming=True, push_notifications=True, extended_agent_card=False),
         default_input_modes=[*_KINDS, "*/*"],
         default_output_modes=_KINDS,
         skills=[_skill(name, runnables[name]) for name in sorted(runnables)[:_MAX_SKILLS]],

@@ -30,7 +30,9 @@ from pentad.services.gateway.edge.problems import ProblemError
 from pentad.services.gateway.protocols.a2a.a2a_call import CALL_FIELD, A2aCall, error_of
 from pentad.services.gateway.protocols.a2a.a2a_parts import A2aParts
 from pentad.services.gateway.protocols.a2a.agent_card import card_of
+from pentad.services.gateway.protocols.a2a.pushed_updates import PushedUpdates
 from pentad.services.gateway.protocols.a2a.request_handler import A2aRequestHandler
+from pentad.services.gateway.protocols.a2a.task_reader import TaskReader
 from pentad.services.gateway.tasks.event_stream import ALIVE, HEARTBEAT_S, EventStream
 
 if TYPE_CHECKING:
@@ -57,6 +59,8 @@ class A2aDispatch:
         logging.getLogger("a2a").setLevel(logging.CRITICAL)  # it would log what clients send, and every refusal
         handler, contexts = A2aRequestHandler(parts), _Contexts()
         self._closing = parts.streams.closing
+        self.pushed = PushedUpdates(parts.queries, TaskReader(parts.queries, parts.approvals))
+        """Push notifications are made here."""
         self._rpc = JsonRpcDispatcher(handler, context_builder=contexts, enable_v0_3_compat=True)
         routes = create_rest_routes(handler, context_builder=contexts, path_prefix="/a2a/rest")
         self._rest = [route for route in routes if isinstance(route, Route)]

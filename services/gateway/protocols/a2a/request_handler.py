@@ -32,7 +32,6 @@ from a2a.utils.errors import (
     ExtendedAgentCardNotConfiguredError,
     InternalError,
     InvalidParamsError,
-    PushNotificationNotSupportedError,
     TaskNotCancelableError,
     UnsupportedOperationError,
 )
@@ -44,10 +43,11 @@ from pentad.contracts.turns import NEEDS_APPROVAL, TurnEnd, TurnTracker
 from pentad.services.gateway.domain.frames import UnreadableError, read_message
 from pentad.services.gateway.edge.http import WAIT_LIMIT_S, session_keys
 from pentad.services.gateway.edge.pages import BadPageError, parse_page
-from pentad.services.gateway.edge.problems import ProblemError, invalid
+from pentad.services.gateway.edge.problems import ProblemError, invalid, missing
 from pentad.services.gateway.protocols.a2a.a2a_call import CALL_FIELD, A2aCall, no_task
 from pentad.services.gateway.protocols.a2a.a2a_parts import A2aParts
 from pentad.services.gateway.protocols.a2a.message_input import A2aMessage, read_message_of, session_of_message
+from pentad.services.gateway.protocols.a2a.pushed_updates import read_push, shown_push
 from pentad.services.gateway.protocols.a2a.task_reader import TaskReader
 from pentad.services.gateway.protocols.a2a.task_view import (
     ENDED_STATES,
@@ -57,10 +57,11 @@ from pentad.services.gateway.protocols.a2a.task_view import (
     timestamp_of,
 )
 from pentad.services.gateway.protocols.a2a.translation import A2aRun
-from pentad.services.gateway.protocols.a2a.turn_updates import TurnUpdates, UpdateSources
+from pentad.services.gateway.protocols.a2a.turn_updates import OnTask, TurnUpdates, UpdateSources
 from pentad.services.gateway.tasks.approvals import decider
 from pentad.shared.event_loop import cancel_all
 from pentad.shared.events.feed import START
+from pentad.shared.keys import SessionKeys, TaskKeys
 from pentad.shared.workspace.file_errors import FileRefusedError
 from pentad.shared.workspace.workspace import NOT_SET
 
@@ -112,19 +113,36 @@ class A2aRequestHandler(RequestHandler):
     async def _begin(self, params: SendMessageRequest, call: A2aCall) -> TurnUpdates:
         """Take the message of a request, or its decisions, and return the updates that follow."""
         tenant, own = call.scope("send", "read")
-        if params.configuration.HasField("task_push_notification_config"):
-            raise PushNotificationNotSupportedError
         message = read_message_of(params, call.address)
         found = None if message.task is None else await self._visible(tenant, own, message.task)
         if found is not None and message.context not in (None, found.session_id):
             raise InvalidParamsError("message: the task belongs to another context than contextId")
         session = message.context if found is None else found.session_id
         session = session or own or session_of_message(message.id)
+        history = _history(params.configuration)
+        on_task = await self._pushing(params.configuration, call, session)
         if message.decisions:
             if found is None:
                 raise InvalidParamsError("message: a decision needs the taskId of the task that waits")
-            return await self._decide(call, message, found, _history(params.configuration))
-        return await self._say(call, message, session, found, _history(params.configuration))
+            updates = await self._decide(call, message, found, history)
+        else:
+            updates = await self._say(call, message, session, found, history)
+        updates.on_task = on_task
+        return updates
+
+    async def _pushing(self, configuration: Any, call: A2aCall, session: str) -> OnTask | None:
+        """Return what keeps the push notification config of a message as soon as the task of that is known."""
+        if not configuration.HasField("task_push_notification_config"):
+            return None
+        tenant, pushes = call.scope()[0], self._parts.pushes
+        asked = read_push(configuration.task_push_notification_config, call.address)
+        pushes.check(asked)
+        keys, since_ms = session_keys(tenant, session, self._parts.shards), await pushes.now()
+
+        async def keep(task: str) -> None:
+            await pushes.add(keys, task, asked, since_ms)
+
+        return keep
 
     async def _say(
         self, call: A2aCall, message: A2aMessage, session: str, found: PentadTask | None, history: int | None
@@ -311,31 +329,57 @@ class A2aRequestHandler(RequestHandler):
         for task in done:
             task.result()
 
-    # What there is none of
+    # Push notifications
 
     async def on_create_task_push_notification_config(
         self, params: TaskPushNotificationConfig, context: ServerCallContext
     ) -> TaskPushNotificationConfig:
-        """Refuse: the card says that there are no push notifications."""
-        raise PushNotificationNotSupportedError
+        """Keep where the updates of a task are sent from now on."""
+        call = _call_of(context)
+        with call.told():
+            asked = read_push(params, call.address)
+            keys, task = await self._pushed_task(call, params.task_id)
+            return shown_push(await self._parts.pushes.add(keys, task.task, asked, await self._parts.pushes.now()))
 
     async def on_get_task_push_notification_config(
         self, params: GetTaskPushNotificationConfigRequest, context: ServerCallContext
     ) -> TaskPushNotificationConfig:
-        """Refuse: the card says that there are no push notifications."""
-        raise PushNotificationNotSupportedError
+        """Return one of the addresses to which the updates of a task are sent."""
+        call = _call_of(context)
+        with call.told():
+            _, task = await self._pushed_task(call, params.task_id)
+            for each in map(shown_push, await self._parts.pushes.of_task(task)):
+                if each.id == (params.id or params.task_id):
+                    return each
+            raise missing("the task has no push notification config of this id")
 
     async def on_list_task_push_notification_configs(
         self, params: ListTaskPushNotificationConfigsRequest, context: ServerCallContext
     ) -> ListTaskPushNotificationConfigsResponse:
-        """Refuse: the card says that there are no push notifications."""
-        raise PushNotificationNotSupportedError
+        """Return all addresses to which the updates of a task are sent: they are few, and make one page."""
+        call = _call_of(context)
+        with call.told():
+            _, task = await self._pushed_task(call, params.task_id)
+            found = await self._parts.pushes.of_task(task)
+            return ListTaskPushNotificationConfigsResponse(configs=map(shown_push, found))
 
     async def on_delete_task_push_notification_config(
         self, params: DeleteTaskPushNotificationConfigRequest, context: ServerCallContext
     ) -> None:
-        """Refuse: the card says that there are no push notifications."""
-        raise PushNotificationNotSupportedError
+        """Send the updates of a task to an address no more. Safe to repeat."""
+        call = _call_of(context)
+        with call.told():
+            keys, task = await self._pushed_task(call, params.task_id)
+            await self._parts.pushes.delete(keys, task.task, params.id or params.task_id)
+
+    async def _pushed_task(self, call: A2aCall, name: str) -> tuple[SessionKeys, TaskKeys]:
+        """Return the keys of a task whose updates the caller may see, and of its session."""
+        tenant, own = call.scope("read")
+        found = await self._visible(tenant, own, name)
+        keys = session_keys(tenant, found.session_id, self._parts.shards)
+        return keys, TaskKeys(keys.shard, tenant, found.task_id)
+
+    # What there is none of
 
     async def on_get_extended_agent_card(
         self, params: GetExtendedAgentCardRequest, context: ServerCallContext

@@ -11,6 +11,7 @@ from pentad.services.gateway.protocols.a2a.task_view import (
     TranscriptTail,
     artifact_id,
     state_of,
+    status_of_task,
     task_of,
     timestamp_of,
 )
@@ -36,6 +37,10 @@ class TaskReader:
     async def outline(self, tenant: str, task: PentadTask, address: str) -> Task:
         """Return a task without what was said in it."""
         return task_of(task, TranscriptTail(0, ()), await self.asked(tenant, task), address, 0)
+
+    async def status(self, tenant: str, task: PentadTask) -> TaskStatus:
+        """Return the status of a task as it is now, with what it waits for."""
+        return status_of_task(task, await self._transcript(tenant, task.task_id), await self.asked(tenant, task))
 
     async def as_begun(
         self, tenant: str, task: str, address: str, history: int | None, message_id: str | None

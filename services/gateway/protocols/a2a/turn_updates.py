@@ -1,7 +1,7 @@
 """Follows a turn, or a task, and returns its updates as clients of A2A get them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,9 @@ from pentad.shared.keys import SessionKeys
 
 _CATCH_UP_S = 2.0
 """Seconds of silence after which the task of a decision is looked at, and no earlier event is to come."""
+
+OnTask = Callable[[str], Awaitable[None]]
+"""An act that needs the id of a task. Raises ``ProblemError``."""
 
 
 @immutable
@@ -49,6 +52,8 @@ class TurnUpdates:
         history: int | None = None,
         watches: bool = False,
     ) -> None:
+        self.on_task: OnTask | None = None
+        """What is done before the client is told of its task."""
         self.run, self._keys, self.stream, self._sources, self._history = run, keys, stream, sources, history
         self._begun, self._watches = False, watches
 
@@ -90,7 +95,7 @@ class TurnUpdates:
                 self.run.after_gap()
                 await self._after(from_json(read.snapshot))
                 if self.run.task is not None and not self.run.over:
-                    self._begun = True
+                    await self._prepare(self.run.task)
                     yield await self._task()
                 continue
             for event in _events(read):
@@ -124,9 +129,15 @@ class TurnUpdates:
             return [await self._begin(), *updates]
         return updates
 
+    async def _prepare(self, task: str) -> None:
+        """Do what is to be done before the client is told of its task."""
+        on_task, self.on_task, self._begun = self.on_task, None, True
+        if on_task is not None:
+            await on_task(task)
+
     async def _begin(self) -> Task:
-        self._begun = True
         task, tenant = self.run.task or "", self._keys.tenant
+        await self._prepare(task)
         message = self.run.turn.message_id or None
         found = await self._sources.reader.as_begun(tenant, task, self.run.address, self._history, message)
         return found or Task(id=task, context_id=self._keys.session)
