@@ -233,6 +233,8 @@ end
 
 -- Events on their way to webhooks. A webhook has lanes, each a list of events that are sent in order; a lane is due at the
 -- score that it has in `webhook-due`, the webhook at that of its first lane. The hash of the webhook counts what waits.
+-- Its field `set` says when a lane got its time last: one in the future is of a clock that has stepped back since, and what
+-- is due later than now may be so by mistake (`webhook_restart`).
 local function webhook_keys(waiting, id)
   local tag = string.match(waiting, '^(.*}:)')
   return tag .. 'webhook:' .. id, tag .. 'webhook-due:' .. id, tag .. 'webhook-lane:' .. id .. ':'
@@ -247,11 +249,16 @@ local function settle_webhook(waiting, id)
     call('DEL', state)
   end
 end
+local function set_due(waiting, id, lane, at)
+  local state, due = webhook_keys(waiting, id)
+  call('ZADD', due, at, lane)
+  if now() > tonumber(call('HGET', state, 'set') or 0) then call('HSET', state, 'set', now()) end
+end
 local function push_delivery(waiting, id, lane, entry, event)
-  local state, due, lanes = webhook_keys(waiting, id)
+  local state, _, lanes = webhook_keys(waiting, id)
   local item = entry .. ' ' .. now() .. ' ' .. event
   if call('RPUSH', lanes .. lane, item) == 1 then
-    call('ZADD', due, now(), lane)
+    set_due(waiting, id, lane, now())
     call('ZADD', waiting, 'LT', now(), id)
   end
   call('HINCRBY', state, 'count', 1)
@@ -264,5 +271,5 @@ local function pop_delivery(waiting, id, lane)
   call('HINCRBY', state, 'count', -1)
   call('HINCRBY', state, 'bytes', -#item)
   call('HDEL', state, 'try:' .. lane)
-  if call('EXISTS', lanes .. lane) == 1 then call('ZADD', due, now(), lane) else call('ZREM', due, lane) end
+  if call('EXISTS', lanes .. lane) == 1 then set_due(waiting, id, lane, now()) else call('ZREM', due, lane) end
 end

@@ -74,7 +74,7 @@ class TimedRuns:
 
 def timetable(now: int, limit_s: float, tool_ms: int) -> list[Timed]:
     """Return the schedules of a run of at most so many seconds. ``tool_ms``: as long as the tools of tasks take."""
-    every, long_ms = max(2, round(limit_s / _KEPT_RUNS)), min(_LONG_MS, 2 * tool_ms)
+    every, long_ms = max(3, round(limit_s / _KEPT_RUNS)), min(_LONG_MS, 2 * tool_ms)
     ats = [_FIRST_AT_S * _AT_GROWTH**n for n in range(_MAX_ATS)]
     queued: dict[str, Any] = {"every": every, "overlap": "queue", "catch_up": MAX_CATCH_UP, "session_id": QUEUE_SESSION}
     bodies: list[tuple[str, int, dict[str, Any]]] = [
