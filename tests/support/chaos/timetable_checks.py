@@ -97,7 +97,7 @@ def _caught_up(of: TimedRuns) -> Iterator[str]:
     ran = {milliseconds(run["due_at"]) for run in of.runs if run["status"] != "missed"}
     for missed in _missed(of):
         end = milliseconds(missed.get("until") or missed["due_at"])
-        following = of.timed.due_times(end + 1, of.paused, of.created)[:MAX_CATCH_UP]
+        following = of.timed.due_times(end + 1, of.paused - _PAUSE_MS, of.created)[:MAX_CATCH_UP]
         if left := [due for due in following if due not in ran]:
             yield f"{left} were not made up for behind {missed}"
 
