@@ -14,8 +14,8 @@ _PAUSE_MS = 10_000
 """Milliseconds before its pause in which nobody may have looked at a schedule: these due times fall into the pause."""
 _KEPT_RUNS = 100
 """Ended runs that a history keeps."""
-_REASONS = {"queue": ("runs wait already",), "skip": ("went on",), "cancel": ("overtaken by",)}
-_PAUSED = "the schedule was paused"
+_REASONS = {"queue": "runs wait already", "skip": "went on", "cancel": "overtaken by"}
+_REASONS_OF_ALL = ("the schedule was paused", "runs wait already")
 Run = Mapping[str, Any]
 
 
@@ -106,7 +106,7 @@ def _outcome(of: TimedRuns, run: Run) -> Iterator[str]:
     """Check that a run has ended well, or says why there was none."""
     status, reason = run["status"], run.get("reason") or ""
     if status == "skipped":
-        if reason != _PAUSED and not any(words in reason for words in _REASONS[of.timed.overlap]):
+        if not any(words in reason for words in (*_REASONS_OF_ALL, _REASONS[of.timed.overlap])):
             yield f"skipped for no good reason: {run}"
     elif status not in ("completed", "missed") and not (status == "cancelled" and of.timed.overlap == "cancel"):
         yield f"ended in another way: {run}"
