@@ -35,21 +35,32 @@ async def unlike(redis: Redis, followers: Sequence[Follower], shards: int) -> li
     limit = asyncio.get_running_loop().time() + _SETTLED_S
     left = list(followers)
     while True:
-        left = [f for f in left if _shown(f) != await _held(redis, f.session, shards)]
+        found = [(follower, _shown(follower), await _held(redis, follower.session, shards)) for follower in left]
+        left = [follower for follower, shown, held in found if shown != held]
         if not left or asyncio.get_running_loop().time() > limit:
-            return [f"{f.session}: the client does not show what the server holds" for f in left]
+            return [_difference(follower, shown, held) for follower, shown, held in found if shown != held]
         await asyncio.sleep(0.2)
 
 
+def _difference(follower: Follower, shown: Sequence[str], held: Sequence[str]) -> str:
+    """Return how a client differs from the server. An entry of both has the same id, and may be another event."""
+    lacks, has = [each for each in held if each not in shown], [each for each in shown if each not in held]
+    return f"{follower.session}: the client does not show what the server holds: it lacks {lacks}, and has {has}"
+
+
 def _shown(follower: Follower) -> list[str]:
-    return [e["event_id"] for e in follower.events if e["type"] in DURABLE]
+    return [_named(event, event["id"]) for event in follower.events if event["type"] in DURABLE]
+
+
+def _named(event: dict[str, Any], entry: str) -> str:
+    return f"{event['type']} {entry} {event['event_id']}"
 
 
 async def _held(redis: Redis, session: str, shards: int) -> list[str]:
     key = EVENTS.key(shard_of("default", session, shards), tenant="default", session=session)
     entries: Any = await redis.xrange(key)
-    events = [json.loads(fields[b"data"]) for _, fields in entries]
-    return [e["event_id"] for e in events if e["type"] in DURABLE]
+    events = [(json.loads(fields[b"data"]), entry.decode()) for entry, fields in entries]
+    return [_named(event, entry) for event, entry in events if event["type"] in DURABLE]
 
 
 _DOWN = "brought its process down"
