@@ -16,7 +16,7 @@ from tests.support.chaos.ledger import Ledger
 from tests.support.chaos.plan import ALLOWED, Step
 from tests.support.chaos.report import Report
 from tests.support.chaos.troubles import Troubles
-from tests.support.clients.follower import DURABLE, Follower
+from tests.support.clients.follower import DURABLE, Event, Follower
 
 _SETTLED_S = 15.0
 
@@ -36,31 +36,38 @@ async def unlike(redis: Redis, followers: Sequence[Follower], shards: int) -> li
     left = list(followers)
     while True:
         found = [(follower, _shown(follower), await _held(redis, follower.session, shards)) for follower in left]
-        left = [follower for follower, shown, held in found if shown != held]
-        if not left or asyncio.get_running_loop().time() > limit:
-            return [_difference(follower, shown, held) for follower, shown, held in found if shown != held]
+        found = [(follower, shown, held) for follower, shown, held in found if _ids(shown) != _ids(held)]
+        if not found or asyncio.get_running_loop().time() > limit:
+            return [_difference(*each) for each in found]
+        left = [follower for follower, _, _ in found]
         await asyncio.sleep(0.2)
 
 
-def _difference(follower: Follower, shown: Sequence[str], held: Sequence[str]) -> str:
-    """Return how a client differs from the server. An entry of both has the same id, and may be another event."""
-    lacks, has = [each for each in held if each not in shown], [each for each in shown if each not in held]
-    return f"{follower.session}: the client does not show what the server holds: it lacks {lacks}, and has {has}"
+def _shown(follower: Follower) -> list[Event]:
+    return [event for event in follower.events if event["type"] in DURABLE]
 
 
-def _shown(follower: Follower) -> list[str]:
-    return [_named(event, event["id"]) for event in follower.events if event["type"] in DURABLE]
-
-
-def _named(event: dict[str, Any], entry: str) -> str:
-    return f"{event['type']} {entry} {event['event_id']}"
-
-
-async def _held(redis: Redis, session: str, shards: int) -> list[str]:
+async def _held(redis: Redis, session: str, shards: int) -> list[Event]:
     key = EVENTS.key(shard_of("default", session, shards), tenant="default", session=session)
     entries: Any = await redis.xrange(key)
-    events = [(json.loads(fields[b"data"]), entry.decode()) for entry, fields in entries]
-    return [_named(event, entry) for event, entry in events if event["type"] in DURABLE]
+    events = [json.loads(fields[b"data"]) | {"id": entry.decode()} for entry, fields in entries]
+    return [event for event in events if event["type"] in DURABLE]
+
+
+def _ids(events: Sequence[Event]) -> list[str]:
+    return [event["event_id"] for event in events]
+
+
+def _difference(follower: Follower, shown: Sequence[Event], held: Sequence[Event]) -> str:
+    """Return in words how a client differs from the server: after a failover a cursor may be of another event."""
+    lacks, has = (
+        [f"{e['type']} {e['id']}" for e in one if e["event_id"] not in _ids(other)]
+        for one, other in ((held, shown), (shown, held))
+    )
+    return (
+        f"{follower.session}: the client does not show what the server holds: it lacks {lacks}, has besides {has}, "
+        f"and is at {follower.cursor}"
+    )
 
 
 _DOWN = "brought its process down"
