@@ -44,6 +44,8 @@ from tests.support.waiting import wait_until
 _CALM_S = 120.0
 _PULSE_S = 0.1
 _DISK_MIB = 400
+_LATE_S = 30.0
+"""Seconds that the machine may stall in all before due times may be late, which they are after a minute."""
 _DISKS = ("redis", "memory", "records")
 """What has a small one; by hand each is full once before anything happens by chance."""
 
@@ -210,7 +212,8 @@ class Chaos:
     async def _came_outside(self) -> None:
         """What came to webhooks, and what became of schedules."""
         undone = Undone(self._troubles.undone_at, self._troubles.lost_between)
-        late = self._setup.clocks or self._setup.full_s > 0
+        stalled_s = sum(end - begun for begun, end in self.report.stalls)
+        late = self._setup.clocks or self._setup.full_s > 0 or stalled_s > _LATE_S
         for each in self._outside:
             found = await each.result(self._gateways()[0], self._redis.primary.url, self._ledger, undone, late=late)
             self.report.outside = found
