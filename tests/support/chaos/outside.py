@@ -105,14 +105,12 @@ class Outside:
             for timed in self._timed:
                 if (await api.get(f"/v1/schedules/{timed.name}"))["status"] != "ended":
                     await api.post(f"/v1/schedules/{timed.name}/pause", status=200)
-            found = [await self._ended(api, timed, paused, starts_of(ledger)) for timed in self._timed]
+            found = [await self._ended(api, timed, paused, ledger) for timed in self._timed]
             held, deliveries = await self._delivered(redis, undone)
         runs = runs_counted(found, held, undone.between, late=late)
         return OutsideCount(deliveries, runs, dict(self._receiver.failures), time.monotonic() - begun)
 
-    async def _ended(
-        self, api: Api, timed: Timed, paused: int, starts: Mapping[str, Mapping[str, Sequence[float]]]
-    ) -> TimedRuns:
+    async def _ended(self, api: Api, timed: Timed, paused: int, ledger: Ledger) -> TimedRuns:
         """Return what has come of a schedule, once all its runs have ended."""
         runs: list[dict[str, Any]] = []
 
@@ -122,7 +120,7 @@ class Outside:
 
         await wait_until(f"all runs of schedule {timed.name} to end", over)
         created = milliseconds((await api.get(f"/v1/schedules/{timed.name}"))["created_at"])
-        return TimedRuns(timed, created, paused, runs, starts.get(timed.name, {}))
+        return TimedRuns(timed, created, paused, runs, starts_of(ledger).get(timed.name, {}))
 
     async def _delivered(self, redis: Redis, undone: Undone) -> tuple[Held, DeliveryCount]:
         """Return the events of all sessions and the figures, once nothing is missing or the time is up."""

@@ -46,7 +46,7 @@ def runs_counted(
     """Return the figures with each fault in words.
 
     ``lost_between``: whether a failover may have undone what was done at the first time before the second. ``late``:
-    whether due times may have been missed, because clocks stepped or disks were full.
+    whether due times may have been missed, because clocks stepped, disks were full or the machine stalled.
     """
     faults = [f"schedule {each.timed.name}: {fault}" for each in found for fault in _faults(each, held, late)]
     again = 0
@@ -92,6 +92,8 @@ def _missed(of: TimedRuns) -> list[Run]:
 
 def _caught_up(of: TimedRuns) -> Iterator[str]:
     """Check that as many of the latest due times were made up for as was asked for, behind those that were missed."""
+    if "at" in of.timed.body and _missed(of):
+        yield "its only due time was missed, and not made up for"
     if of.timed.body.get("catch_up") != MAX_CATCH_UP:
         return
     ran = {milliseconds(run["due_at"]) for run in of.runs if run["status"] != "missed"}
