@@ -224,9 +224,21 @@ local function ring(bell, name)
   call('XADD', bell, 'MAXLEN', '~', '1000', '*', 's', name)
 end
 
+-- Append a durable event to a session's stream. While the clock is behind the last entry, Redis counts ids up from that, so
+-- a new primary that lacks the last entries would give their ids to other events, and clients that know the lost ones would
+-- miss those. There an event gets an id that no other history gives.
+local function append_event(events, event, maxlen)
+  local id = call('XADD', events, 'MAXLEN', '~', maxlen, '*', 'data', event)
+  local ms, n = string.match(id, '^(%d+)-(%d+)$')
+  if tonumber(ms) <= now() + 1000 or tonumber(n) > 2 ^ 52 then return end
+  local gap = 1024 + tonumber(string.sub(redis.sha1hex(event .. now()), 1, 6), 16)
+  call('XDEL', events, id)
+  call('XADD', events, string.format('%s-%.0f', ms, tonumber(n) + gap), 'data', event)
+end
+
 -- One event for a session's clients, and the doorbell.
 local function tell(events, event, maxlen, ttl, bell, name)
-  call('XADD', events, 'MAXLEN', '~', maxlen, '*', 'data', event)
+  append_event(events, event, maxlen)
   call('EXPIRE', events, ttl)
   ring(bell, name)
 end
