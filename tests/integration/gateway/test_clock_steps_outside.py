@@ -79,6 +79,26 @@ async def test_an_event_that_waits_is_sent_though_the_clock_steps_back(
             await wait_until("both", lambda: steps_of(receiver)[-2:] == [0, 1])
 
 
+async def test_what_was_said_while_the_clock_was_behind_the_registration_comes_though_nobody_took_it_then(
+    stepped: tuple[RedisServer, Step], there: Store, receiver: Receiver
+) -> None:
+    """The gateway dies, a session begins, and the clock steps forward before the next gateway looks."""
+    server, step = stepped
+    async with asking(server.url, pentad_web_allow=receiver.place) as http:
+        await register(http, receiver.url())
+        step(-10 * MINUTES)
+        await Speaker(there).session()
+        await Speaker(there).say("message", step=1, attempt=1, content="x")
+        await wait_until("the first event", lambda: steps_of(receiver) == [1])
+    later = Speaker(there, "s2")
+    await later.session()
+    await later.say("message", step=2, attempt=1, content="x")
+    step(10 * MINUTES)
+    async with asking(server.url, pentad_web_allow=receiver.place):
+        await later.say("message", step=3, attempt=1, content="x")
+        await wait_until("all of them", lambda: steps_of(receiver) == [1, 2, 3])
+
+
 async def test_the_lease_of_a_dead_gateway_ends_though_the_clock_steps_back(
     stepped: tuple[RedisServer, Step], there: Store, receiver: Receiver
 ) -> None:

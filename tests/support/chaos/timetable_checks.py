@@ -130,8 +130,8 @@ def _turn(of: TimedRuns, run: Run, events: Sequence[Run]) -> Iterator[str]:
 def _nobodys(of: TimedRuns, held: Held) -> Iterator[str]:
     """Check that nothing was said or done for what is no due time of the history.
 
-    A failover may undo that a run was sent just when its message goes to the new primary, whose history then says that it
-    was skipped: it has run once all the same.
+    A failover may undo that a run was sent just when its message goes to the new primary, whose history then says that
+    it was skipped: it has run once all the same.
     """
     ran = {run["due_at"] for run in of.runs}
     known = {f"{of.timed.name}.{_in_id(due)}" for due in ran}
