@@ -368,8 +368,8 @@ def waiting_webhooks(shard: int) -> str:
 
 
 def webhook_state(shard: int, webhook: str) -> str:
-    """Hash of how many events, and bytes, wait for a webhook, of the failures of each lane (``try:LANE``) and of the
-    last one. It ends with the last event that waits."""
+    """Hash of how many events, and bytes, wait for a webhook, of the failures of each lane (``try:LANE``), of the last
+    one, and of when a lane got its time last (``set``). It ends with the last event that waits."""
     return f"{tag(shard)}:webhook:{webhook}"
 
 

@@ -33,7 +33,7 @@ class TurnLoop:
         """Look for ever. An outage of Redis is waited for; nothing is lost, only late."""
         while True:
             try:
-                if not await self._store.run("schedule_turn", [SCHEDULES_TURN], [self._holder, _TURN_MS]):
+                if not await self._store.run("turn", [SCHEDULES_TURN], [self._holder, _TURN_MS]):
                     await asyncio.sleep(_COMPETE_S)
                     continue
                 found = await self._look()
@@ -51,4 +51,4 @@ class TurnLoop:
         await write_before_stop(self._store, "schedules", self._leave())
 
     async def _leave(self) -> None:
-        await self._store.run("unlock", [SCHEDULES_TURN], [self._holder])
+        await self._store.run("turn", [SCHEDULES_TURN], [self._holder, 0])

@@ -24,6 +24,7 @@ from tests.support import small_disk
 from tests.support.chaos import checks
 from tests.support.chaos.alone import Alone
 from tests.support.chaos.ledger import Ledger
+from tests.support.chaos.outside import Outside, Undone, outside
 from tests.support.chaos.plan import HANDS, UNSAFE
 from tests.support.chaos.report import Report, longest_silence, percentile, recovery
 from tests.support.chaos.setup import SEVERAL, Fire, Setup
@@ -43,6 +44,8 @@ from tests.support.waiting import wait_until
 _CALM_S = 120.0
 _PULSE_S = 0.1
 _DISK_MIB = 400
+_LATE_S = 30.0
+"""Seconds that the machine may stall in all before due times may be late, which they are after a minute."""
 _DISKS = ("redis", "memory", "records")
 """What has a small one; by hand each is full once before anything happens by chance."""
 
@@ -52,6 +55,7 @@ class Chaos:
 
     def __init__(self, directory: Path, seed: int, tasks: int, minutes: float, setup: Setup) -> None:
         self._directory, self._rng, self._setup = directory, random.Random(seed), setup
+        self._seed, self._outside = seed, list[Outside]()
         self._limit_s = minutes * 60
         self._ledger = Ledger(directory / "ledger")
         self._sessions: Alone | Several = (
@@ -78,8 +82,12 @@ class Chaos:
             theirs = clocks.Clocks(self._directory / "clocks") if self._setup.clocks else None
             self._redis = await stack.enter_async_context(Redundant(within=within, clocks=theirs))
             self._model = await stack.enter_async_context(ScriptedModel(self._sessions.plays.script))
-            model, tools = self._model.base_url, self._ledger.path
-            system = System(self._redis.url, self._directory, self._setup.counts, self._setup.environment(model, tools))
+            environment = self._setup.environment(self._model.base_url, self._ledger.path)
+            if self._setup.outside:
+                entered = outside(self._seed, self._limit_s, self._setup.tool_ms, silent=self._setup.silent)
+                self._outside = [await stack.enter_async_context(entered)]
+                environment |= self._outside[0].environment
+            system = System(self._redis.url, self._directory, self._setup.counts, environment)
             system.launcher, system.clocks = self._setup.launcher, theirs
             self._system = await stack.enter_async_context(system)
             self._troubles = Troubles(
@@ -88,6 +96,8 @@ class Chaos:
             )  # fmt: skip
             if self._setup.hands:
                 await wait_until("all tools are offered", self._offers_all, 60)
+            for each in self._outside:
+                await each.begin(self._gateways()[0], self._sessions.plays)
             clients = await stack.enter_async_context(AsyncExitStack())
             await self._burn(at_once, fire, clients)
             self.report.seconds = time.monotonic() - begun
@@ -195,8 +205,19 @@ class Chaos:
         report.woken_anew = len(given_anew)
         if not self._troubles.any_takeover:  # a new primary may lack a wake-up; nothing else loses one
             report.faults += given_anew
+        await self._came_outside()
         await self._remembered()
         self._measure()
+
+    async def _came_outside(self) -> None:
+        """What came to webhooks, and what became of schedules."""
+        undone = Undone(self._troubles.undone_at, self._troubles.lost_between)
+        stalled_s = sum(end - begun for begun, end in self.report.stalls)
+        late = self._setup.clocks or self._setup.full_s > 0 or stalled_s > _LATE_S
+        for each in self._outside:
+            found = await each.result(self._gateways()[0], self._redis.primary.url, self._ledger, undone, late=late)
+            self.report.outside = found
+            self.report.faults += found.faults
 
     async def _remembered(self) -> None:
         """What became of all that was said."""
@@ -277,7 +298,7 @@ def main() -> int:
     grace_s = args.grace if args.each == 1 else None
     setup = Setup(
         SEVERAL, args.shards, replicas=args.replicas, each=args.each, grace_s=grace_s, full_s=args.full_disks,
-        clocks=args.clocks, hands=args.hands,
+        clocks=args.clocks, hands=args.hands, outside=True, silent=True,
     )  # fmt: skip
     more = {**(FULL_DISKS if args.full_disks else {}), **(CLOCKS if args.clocks else {})}
     kinds = KILLS if args.kills_only else {**EVERYTHING, **more}

@@ -43,7 +43,9 @@ async def test_killed_processes_lose_double_and_hang_nothing(tmp_path: Path) -> 
 @pytest.mark.slow
 async def test_several_of_each_under_everything_lose_double_and_hang_nothing(tmp_path: Path) -> None:
     """The short form of ``make chaos``: stops past the lease and failovers among the kills, several shards."""
-    chaos = Chaos(tmp_path, 8, 24, minutes=1.5, setup=Setup(SEVERAL, shards=3, lease_s=1.0, tool_ms=TOOL_MS))
+    chaos = Chaos(
+        tmp_path, 8, 24, minutes=1.5, setup=Setup(SEVERAL, shards=3, lease_s=1.0, tool_ms=TOOL_MS, outside=True)
+    )
     report = await chaos.run(at_once=6, fire=Fire(every_s=0.8, calm_s=120))
     _all_is_well(report, chaos)
     assert report.kills.total() + report.stops.total() + report.failovers.total() >= 3, report.lines()
@@ -51,7 +53,9 @@ async def test_several_of_each_under_everything_lose_double_and_hang_nothing(tmp
 
 async def test_sessions_of_three_tasks_at_once_lose_double_and_hang_nothing(tmp_path: Path) -> None:
     """The short form of ``make chaos EACH=3``: no message names its task; people answer, pause, and move messages."""
-    chaos = Chaos(tmp_path, 9, 6, minutes=1.5, setup=Setup(SEVERAL, shards=2, lease_s=1.0, tool_ms=TOOL_MS, each=3))
+    chaos = Chaos(
+        tmp_path, 9, 6, minutes=1.5, setup=Setup(SEVERAL, shards=2, lease_s=1.0, tool_ms=TOOL_MS, each=3, outside=True)
+    )
     report = await chaos.run(at_once=6, fire=Fire(every_s=1.2, calm_s=120))
     _all_is_well(report, chaos)
     assert report.kills.total() + report.stops.total() + report.failovers.total() >= 3, report.lines()
@@ -72,7 +76,7 @@ async def test_waiting_calls_servers_calls_and_scripts_are_not_lost_or_doubled(t
 @pytest.mark.skipif(bool(_MISSING), reason="; ".join(_MISSING))
 async def test_full_disks_and_clocks_that_step_lose_double_and_hang_nothing(tmp_path: Path) -> None:
     """The short form of ``make chaos DISKS=60 CLOCKS=1``: each disk is full once, all clocks step once each way."""
-    setup = Setup(ONE_OF_EACH, tool_ms=TOOL_MS, grace_s=1, full_s=2, clocks=True, deadly=0)
+    setup = Setup(ONE_OF_EACH, tool_ms=TOOL_MS, grace_s=1, full_s=2, clocks=True, deadly=0, outside=True)
     first = (
         lambda troubles: troubles.step_all(-STEP_S),
         lambda troubles: troubles.fill("memory"),

@@ -6,6 +6,7 @@ there, and the next one sends it again under the same id.
 
 import asyncio
 import logging
+import math
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -55,6 +56,8 @@ MAX_REQUESTS, MAX_PER_TENANT, MAX_PER_RECEIVER = 256, 64, 8
 _EVENTS_IN_A_ROW = 32
 """Events of one lane that are sent one after the other before others have their turn."""
 _WEBHOOKS_PER_LOOK = 200
+_MAX_CLOCK_LEAD_MS = 1_000
+"""Milliseconds. A lane that got its time further in the future got it before the clock of Redis stepped back."""
 _POSTPONEMENT_MS = 500
 """Milliseconds for which a webhook is passed over whose server has no place free."""
 _MAX_WHY = 300
@@ -131,12 +134,21 @@ class Deliveries:
     def __init__(self, store: Store, shard: int, sending: Sending, places: Places) -> None:
         self._store, self._shard, self._sending, self._places = store, shard, sending, places
         self._under_way: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._latest_ms = math.inf
+        """The latest time that the clock of Redis has shown; infinite before the first look."""
         self.news = asyncio.Event()
         """Set when a request has ended, so that others may begin."""
+
+    def reset(self) -> None:
+        """Begin anew: the clock may have stepped while another gateway worked, or Redis has another clock."""
+        self._latest_ms = math.inf
 
     async def begin_due(self) -> bool:
         """Begin to send what is due; returns whether there may be more. Raises ``OutageError``."""
         now = await self._store.clock()
+        if now < self._latest_ms - _MAX_CLOCK_LEAD_MS:
+            await self._restart_those_ahead()
+        self._latest_ms = now
         command = ("ZRANGEBYSCORE", waiting_webhooks(self._shard), "-inf", now, "LIMIT", 0, _WEBHOOKS_PER_LOOK)
         found = [name.decode() for name in await self._store.call(*command)]
         later: list[Argument] = []
@@ -149,6 +161,15 @@ class Deliveries:
         if later:
             await self._store.call("ZADD", waiting_webhooks(self._shard), "XX", "GT", *later)
         return len(found) == _WEBHOOKS_PER_LOOK
+
+    async def _restart_those_ahead(self) -> None:
+        """Have due now what got its time before the clock stepped back, or it would wait for as long as that step."""
+        names, restarted = await self._store.call("ZRANGE", waiting_webhooks(self._shard), 0, -1), 0
+        for first in range(0, len(names), _WEBHOOKS_PER_LOOK):
+            args: list[Argument] = [_MAX_CLOCK_LEAD_MS, *names[first : first + _WEBHOOKS_PER_LOOK]]
+            restarted += await self._store.run("webhook_restart", [waiting_webhooks(self._shard)], args)
+        if restarted:
+            log.warning("the clock of Redis has stepped back: what waits for %d webhooks is due now", restarted)
 
     async def _begin(self, name: str, now: int) -> int:
         """Begin to send the first events of a webhook's lanes, as many as have a place; returns how many."""

@@ -114,7 +114,7 @@ class ShardDispatch:
             return self._lease_ms / 1000 / _LEASE_PARTS
         if self._store.connection != self._connection:
             self._connection = self._store.connection
-            self._collector.reset()
+            self._reset()
         more = await self._collector.collect()
         more = await self._deliveries.begin_due() or more
         return _BUSY_S if more else _TICK_S
@@ -131,15 +131,20 @@ class ShardDispatch:
             return True
         had = self._has_lease and now - self._asked_at < self._lease_ms / 1000
         args: list[Argument] = [self._holder, self._lease_ms]
-        self._has_lease = bool(await self._store.run("webhook_lease", [webhook_lease(self._shard)], args))
+        self._has_lease = bool(await self._store.run("turn", [webhook_lease(self._shard)], args))
         self._asked_at = now
         if self._has_lease and not had:
-            self._collector.reset()
+            self._reset()
         return self._has_lease
+
+    def _reset(self) -> None:
+        """Begin anew: another gateway may have worked meanwhile, or Redis knows less."""
+        self._collector.reset()
+        self._deliveries.reset()
 
     async def stop(self) -> None:
         """End the requests under way, and give the lease back."""
         await self._deliveries.stop()
         if self._has_lease:
             with contextlib.suppress(OutageError):
-                await self._store.run("unlock", [webhook_lease(self._shard)], [self._holder])
+                await self._store.run("turn", [webhook_lease(self._shard)], [self._holder, 0])

@@ -36,6 +36,8 @@ _FOUND_AT_ONCE = 4
 _SESSIONS_PER_PAGE = 500
 _CLOCK_BACK_MS = 60_000
 """Milliseconds before now from which events are taken while the clock of Redis is before a webhook's registration."""
+_MAX_CLOCK_LEAD_MS = 1_000
+"""Milliseconds by which a registration may be ahead of the clock before that has stepped back."""
 _FULL_S = 5.0
 """Seconds until a session is looked at again of which a webhook can take no more."""
 _ARGUMENTS_PER_EVENT = 4
@@ -219,6 +221,8 @@ class EventCollector:
             now = await self._store.now_ms()
             for name in webhooks.keys() - known.keys():
                 cursor = cursors.get(name.encode(), b"")
+                if name not in follows and now < webhooks[name].created_ms - _MAX_CLOCK_LEAD_MS:
+                    await self._registered.date_back(webhooks[name], now - _CLOCK_BACK_MS)
                 position = _position(webhooks[name], cursor, now)
                 has_read = bool(cursor) and (webhooks[name].message_id is not None or position == cursor)
                 known[name] = _Reader(webhooks[name], cursor, position, has_read, follows=follows.get(name))

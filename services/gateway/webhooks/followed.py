@@ -43,6 +43,14 @@ class RegisteredWebhooks:
         self._of = found
         self.ids = frozenset(each.id for each in entries)
 
+    async def date_back(self, webhook: Webhook, created_ms: int) -> None:
+        """Note that the clock of Redis has stepped back before a registration: events with earlier ids are wanted, too,
+        also when nobody could take them before it steps forward again. Raises ``OutageError``."""
+        read = await REGISTERED_WEBHOOKS.read(self._store)
+        if webhook in read.entries:
+            dated = webhook.model_copy(update={"created_ms": created_ms})
+            await REGISTERED_WEBHOOKS.write(self._store, read, webhook.id, dated)
+
     def all(self) -> Sequence[Webhook]:
         """Return those to which events are sent."""
         return [each for of_tenant in self._of.values() for each in of_tenant]

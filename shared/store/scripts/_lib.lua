@@ -224,9 +224,21 @@ local function ring(bell, name)
   call('XADD', bell, 'MAXLEN', '~', '1000', '*', 's', name)
 end
 
+-- Append a durable event to a session's stream. While the clock is behind the last entry, Redis counts ids up from that, so
+-- a new primary that lacks the last entries would give their ids to other events, and clients that know the lost ones would
+-- miss those. There an event gets an id that no other history gives.
+local function append_event(events, event, maxlen)
+  local id = call('XADD', events, 'MAXLEN', '~', maxlen, '*', 'data', event)
+  local ms, n = string.match(id, '^(%d+)-(%d+)$')
+  if tonumber(ms) <= now() + 1000 or tonumber(n) > 2 ^ 52 then return end
+  local gap = 1024 + tonumber(string.sub(redis.sha1hex(event .. now()), 1, 6), 16)
+  call('XDEL', events, id)
+  call('XADD', events, string.format('%s-%.0f', ms, tonumber(n) + gap), 'data', event)
+end
+
 -- One event for a session's clients, and the doorbell.
 local function tell(events, event, maxlen, ttl, bell, name)
-  call('XADD', events, 'MAXLEN', '~', maxlen, '*', 'data', event)
+  append_event(events, event, maxlen)
   call('EXPIRE', events, ttl)
   ring(bell, name)
 end
@@ -255,6 +267,8 @@ end
 
 -- Events on their way to webhooks. A webhook has lanes, each a list of events that are sent in order; a lane is due at the
 -- score that it has in `webhook-due`, the webhook at that of its first lane. The hash of the webhook counts what waits.
+-- Its field `set` says when a lane got its time last: one in the future is of a clock that has stepped back since, and what
+-- is due later than now may be so by mistake (`webhook_restart`).
 local function webhook_keys(waiting, id)
   local tag = string.match(waiting, '^(.*}:)')
   return tag .. 'webhook:' .. id, tag .. 'webhook-due:' .. id, tag .. 'webhook-lane:' .. id .. ':'
@@ -269,11 +283,16 @@ local function settle_webhook(waiting, id)
     call('DEL', state)
   end
 end
+local function set_due(waiting, id, lane, at)
+  local state, due = webhook_keys(waiting, id)
+  call('ZADD', due, at, lane)
+  if now() > tonumber(call('HGET', state, 'set') or 0) then call('HSET', state, 'set', now()) end
+end
 local function push_delivery(waiting, id, lane, entry, event)
-  local state, due, lanes = webhook_keys(waiting, id)
+  local state, _, lanes = webhook_keys(waiting, id)
   local item = entry .. ' ' .. now() .. ' ' .. event
   if call('RPUSH', lanes .. lane, item) == 1 then
-    call('ZADD', due, now(), lane)
+    set_due(waiting, id, lane, now())
     call('ZADD', waiting, 'LT', now(), id)
   end
   call('HINCRBY', state, 'count', 1)
@@ -286,5 +305,5 @@ local function pop_delivery(waiting, id, lane)
   call('HINCRBY', state, 'count', -1)
   call('HINCRBY', state, 'bytes', -#item)
   call('HDEL', state, 'try:' .. lane)
-  if call('EXISTS', lanes .. lane) == 1 then call('ZADD', due, now(), lane) else call('ZREM', due, lane) end
+  if call('EXISTS', lanes .. lane) == 1 then set_due(waiting, id, lane, now()) else call('ZREM', due, lane) end
 end

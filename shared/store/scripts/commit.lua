@@ -140,7 +140,7 @@ while i <= #ARGV do
     call('RPUSH', log, ARGV[i + 1])
   elseif op == 'event' then
     words = 5
-    call('XADD', k(1), 'MAXLEN', '~', ARGV[i + 3], '*', 'data', ARGV[i + 2])
+    append_event(k(1), ARGV[i + 2], ARGV[i + 3])
     if not keeps[k(1)] then call('EXPIRE', k(1), ARGV[i + 4]) end
     keeps[k(1)] = true
   elseif op == 'delta' then

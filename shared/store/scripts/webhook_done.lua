@@ -6,12 +6,12 @@
 -- Returns 1, or 0 when it is not the first any more.
 local waiting, dead = unpack(KEYS)
 local id, lane, first, outcome = unpack(ARGV, 1, 4)
-local state, due, lanes = webhook_keys(waiting, id)
+local state, _, lanes = webhook_keys(waiting, id)
 if call('LINDEX', lanes .. lane, 0) ~= first then return 0 end
 if outcome == 'retry' then
   call('HINCRBY', state, 'try:' .. lane, 1)
   call('HSET', state, 'error', ARGV[6])
-  call('ZADD', due, now() + tonumber(ARGV[5]), lane)
+  set_due(waiting, id, lane, now() + tonumber(ARGV[5]))
 else
   if outcome == 'dead' then
     expect_kind('stream', dead)

@@ -16,7 +16,7 @@ from tests.support.chaos.ledger import Ledger
 from tests.support.chaos.plan import ALLOWED, Step
 from tests.support.chaos.report import Report
 from tests.support.chaos.troubles import Troubles
-from tests.support.clients.follower import DURABLE, Follower
+from tests.support.clients.follower import DURABLE, Event, Follower
 
 _SETTLED_S = 15.0
 
@@ -35,21 +35,39 @@ async def unlike(redis: Redis, followers: Sequence[Follower], shards: int) -> li
     limit = asyncio.get_running_loop().time() + _SETTLED_S
     left = list(followers)
     while True:
-        left = [f for f in left if _shown(f) != await _held(redis, f.session, shards)]
-        if not left or asyncio.get_running_loop().time() > limit:
-            return [f"{f.session}: the client does not show what the server holds" for f in left]
+        found = [(follower, _shown(follower), await _held(redis, follower.session, shards)) for follower in left]
+        found = [(follower, shown, held) for follower, shown, held in found if _ids(shown) != _ids(held)]
+        if not found or asyncio.get_running_loop().time() > limit:
+            return [_difference(*each) for each in found]
+        left = [follower for follower, _, _ in found]
         await asyncio.sleep(0.2)
 
 
-def _shown(follower: Follower) -> list[str]:
-    return [e["event_id"] for e in follower.events if e["type"] in DURABLE]
+def _shown(follower: Follower) -> list[Event]:
+    return [event for event in follower.events if event["type"] in DURABLE]
 
 
-async def _held(redis: Redis, session: str, shards: int) -> list[str]:
+async def _held(redis: Redis, session: str, shards: int) -> list[Event]:
     key = EVENTS.key(shard_of("default", session, shards), tenant="default", session=session)
     entries: Any = await redis.xrange(key)
-    events = [json.loads(fields[b"data"]) for _, fields in entries]
-    return [e["event_id"] for e in events if e["type"] in DURABLE]
+    events = [json.loads(fields[b"data"]) | {"id": entry.decode()} for entry, fields in entries]
+    return [event for event in events if event["type"] in DURABLE]
+
+
+def _ids(events: Sequence[Event]) -> list[str]:
+    return [event["event_id"] for event in events]
+
+
+def _difference(follower: Follower, shown: Sequence[Event], held: Sequence[Event]) -> str:
+    """Return in words how a client differs from the server: after a failover a cursor may be of another event."""
+    lacks, has = (
+        [f"{e['type']} {e['id']}" for e in one if e["event_id"] not in _ids(other)]
+        for one, other in ((held, shown), (shown, held))
+    )
+    return (
+        f"{follower.session}: the client does not show what the server holds: it lacks {lacks}, has besides {has}, "
+        f"and is at {follower.cursor}"
+    )
 
 
 _DOWN = "brought its process down"

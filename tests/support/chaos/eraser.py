@@ -11,6 +11,8 @@ from tests.support.chaos.facts import Fact, sentence_of
 from tests.support.chaos.plan import Model
 from tests.support.clients.follower import Follower
 
+ERASED_SESSIONS = "erased-"
+"""Beginning of the names of sessions that are erased."""
 _FIRST = 100_000
 """Number of the first sentence to be erased; kept sentences have the numbers of their sessions."""
 _LOOK_S, _AGAIN_S = 0.1, 1.0
@@ -22,7 +24,7 @@ class Eraser:
     """Erases its task by name or with its session, before or after it is remembered. ``number``: from 0."""
 
     def __init__(self, number: int, gateways: Callable[[], Sequence[str]], model: Model) -> None:
-        self._number, self._gateways, self.session = number, gateways, f"erased-{number}"
+        self._number, self._gateways, self.session = number, gateways, f"{ERASED_SESSIONS}{number}"
         self.fact = Fact(sentence_of(_FIRST + number), "user-1" if number % 2 else None, self.session, erased=True)
         self.tasks: set[str] = set()
         """Names of all tasks that were ever seen."""

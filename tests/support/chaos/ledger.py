@@ -18,6 +18,8 @@ class Line:
     task: int
     seconds: float
     """Seconds that an undisturbed run takes."""
+    tag: str
+    """Name of the call in its plan, with the number of the task before the first point."""
 
 
 class Ledger:
@@ -30,7 +32,8 @@ class Ledger:
         """Return the lines after the first ``after`` ones."""
         rows = (row.split() for row in self.path.read_text().splitlines()[after:])
         return [
-            Line(word, call, float(at), int(tag.split(".")[0]), int(ms) / 1000) for word, call, _, at, tag, ms in rows
+            Line(word, call, float(at), int(tag.split(".")[0]), int(ms) / 1000, tag)
+            for word, call, _, at, tag, ms in rows
         ]
 
     def running(self, after: int) -> set[str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from tests.support.chaos.facts import FactCount
+from tests.support.chaos.outside import OutsideCount
 
 Span = tuple[float, float]
 _SHOWN = 5
@@ -76,6 +77,8 @@ class Report:
     """Seconds until the next durable event of any task, by kind of fault."""
     facts: FactCount | None = None
     """Figures about the stated facts; None if they were not checked."""
+    outside: OutsideCount | None = None
+    """Figures about webhooks and schedules; None if there were none."""
     settled_s: float = 0.0
     """Seconds after the run until the memory had done its work and all facts were searched."""
     seconds: float = 0.0
@@ -96,6 +99,7 @@ class Report:
             f"killed their own process {self.brought_down}",
             *self._of_several(),
             *([f"{self.facts.line()}; {self.settled_s:.1f} s after the run"] if self.facts else []),
+            *(self.outside.lines() if self.outside else []),
             f"clients reconnected {self.reconnects} times, sent {self.sent_again} messages again, began anew from a "
             f"snapshot {self.started_over} times",
             f"the machine stalled for {sum(end - start for start, end in self.stalls):.1f} s in all; left out here:",

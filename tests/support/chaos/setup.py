@@ -63,6 +63,10 @@ class Setup:
     hands: bool = False
     """Whether calls are made that a person has to allow, calls of an MCP server, and scripts; of sessions with one
     task."""
+    outside: bool = False
+    """Whether there are webhooks, whose receiver fails now and then, and schedules."""
+    silent: bool = False
+    """Whether that receiver is also silent for longer than gateways wait."""
     each: int = 1
     """Number of simultaneous tasks of a session; if there are several, messages are routed, and people pause and
     move."""

@@ -52,6 +52,13 @@ async def slow_unsafe(ms: int, tag: str, ctx: ToolContext, die: str = "") -> str
     return f"unsafe {tag}"
 
 
+@tool(effect="unsafe")
+async def slow_due(ms: int, tag: str, ctx: ToolContext) -> str:
+    """Does the work of a schedule's run, and notes for which due time; must never run twice."""
+    await _work(ms, f"{tag}@{ctx.metadata['schedule_id']}@{ctx.metadata['due_at']}", "", ctx)
+    return f"done {tag}"
+
+
 @tool(effect="unsafe", approval="always")
 async def slow_allowed(ms: int, tag: str, ctx: ToolContext, die: str = "") -> str:
     """Takes its time once a person has allowed it; must never run twice."""

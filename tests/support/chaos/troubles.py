@@ -31,6 +31,9 @@ _LAGS_S = (0.0, 0.1, 0.5)
 _LOST_BEFORE_S = 0.5
 """Seconds before a failover in which writes may be lost in addition to the lag, because they were on their way."""
 
+_ON_THE_WAY_S = 20.0
+"""Seconds after a failover in which a gateway may still send what it has read before."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
@@ -150,6 +153,10 @@ class Troubles:
     def lost_between(self, first: float, second: float) -> bool:
         """Return whether a write at the first moment may have been lost by the second."""
         return any(t.begun - _LOST_BEFORE_S <= first <= t.over and second >= t.begun for t in self._takeovers)
+
+    def undone_at(self, at: float) -> bool:
+        """Return whether what was sent at a moment may be of a history that a new primary lacks."""
+        return any(t.begun - _LOST_BEFORE_S <= at <= t.over + _ON_THE_WAY_S for t in self._takeovers)
 
     @property
     def any_takeover(self) -> bool:
