@@ -13,6 +13,7 @@ from pydantic import (
 )
 from pydantic_core import to_json
 
+from pentad.contracts.client_tools import MAX_CLIENT_TOOLS, ClientTool, check_client_tools
 from pentad.contracts.envelope import Budget, Contract, Envelope, due_of
 from pentad.contracts.graph_nodes import MAX_FIRST_STATE
 from pentad.contracts.hooks import HookCommand, HookReply
@@ -77,6 +78,16 @@ class InboundMessage(Contract):
 
     history: Annotated[tuple[EarlierMessage, ...] | None, Field(max_length=MAX_HISTORY)] = None
     """Conversation that was held elsewhere before the message: a new task begins with it, any other ignores it."""
+
+    tools: Annotated[tuple[ClientTool, ...] | None, Field(max_length=MAX_CLIENT_TOOLS)] = None
+    """Tools that the sender has itself. The model may call them until the task's next message, and the task waits for
+    the sender to answer these calls."""
+
+    @field_validator("tools")
+    @classmethod
+    def _fit_together(cls, tools: tuple[ClientTool, ...] | None) -> tuple[ClientTool, ...] | None:
+        check_client_tools(tools or ())
+        return tools
 
     @field_validator("history")
     @classmethod

@@ -15,6 +15,8 @@ INTERRUPTED: Literal["interrupted"] = "interrupted"
 """Finish reason of an answer that a new message has cut short."""
 EXPIRED: Literal["expired"] = "expired"
 """Reason of an approval that nobody has given or refused in time."""
+TOOL_TEXT_LIMIT = 16 * 1024
+"""Bytes of a tool's result or progress that an event carries; the rest of a result is kept by reference."""
 _ARGS = ".args"
 TaskStatus = Literal["pending", "active", "waiting", "stale", "completed", "failed", "cancelled"]
 EndStatus = Literal["completed", "failed", "cancelled"]
@@ -211,6 +213,9 @@ class ToolCallEvent(ClientEvent):
     """Name under which the whole arguments are kept when ``args`` was cut."""
     parent_call_id: str | None = None
     """Id of the call that makes this one on its way; absent: the model has asked for it."""
+    client: bool | None = None
+    """Set to true for a tool of the client that has sent the turn's message: it makes the call, and sends the result;
+    absent: Pentad makes it."""
 
 
 class ToolProgress(ClientEvent):

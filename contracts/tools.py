@@ -101,6 +101,8 @@ class ToolSpec(BaseModel):
     """Names of the secrets that the tool needs: it is offered to users who have all of them."""
     registered: bool = False
     """Whether the tool is an HTTP endpoint that was registered while the system ran."""
+    client: bool = False
+    """Whether the client that has sent the turn's message runs the tool, and no tool-worker."""
     concurrency: Annotated[int, Field(strict=True, ge=1, le=MAX_LIMIT)] | None = None
     """Calls of the tool that run at once, over all workers; None: any number."""
     rate: RateText | None = None

@@ -21,6 +21,8 @@ ASKED = "question"
 """The reason of a task that waits for the answer to its question."""
 NEEDS_APPROVAL = "approval"
 """The reason of a task that waits for decisions about its tool calls."""
+NEEDS_CLIENT = "client_tools"
+"""The reason of a task that waits for the results of tools that its client runs."""
 _SETTLED = frozenset({"completed", "failed", "cancelled", "waiting"})
 
 

@@ -345,6 +345,12 @@ def chat_response(shard: int, tenant: str, response: str) -> str:
     return f"{tag(shard)}:chat:{tenant}:response:{encoded_id(response)}"
 
 
+def chat_call(shard: int, tenant: str, call: str) -> str:
+    """Says to which task a call belongs that an OpenAI client makes, and after which event its turn goes on; has the
+    TTL of a session."""
+    return f"{tag(shard)}:chat:{tenant}:call:{call}"
+
+
 def webhook_lease(shard: int) -> str:
     """String that says which gateway sends the events of a shard to webhooks; ends seconds after that one does."""
     return f"{tag(shard)}:webhook-lease"

@@ -66,6 +66,7 @@ from pentad.services.gateway.protocols.mcp_server.memory_tools import MemoryTool
 from pentad.services.gateway.protocols.mcp_server.session_tools import SessionParts, SessionTools
 from pentad.services.gateway.protocols.openai.chat_places import ChatPlaces
 from pentad.services.gateway.protocols.openai.chat_turns import ChatStores, ChatTurns
+from pentad.services.gateway.protocols.openai.kept_calls import KeptClientCalls
 from pentad.services.gateway.protocols.openai.kept_responses import KeptResponses
 from pentad.services.gateway.protocols.openai.openai_routes import OpenAIRoutes
 from pentad.services.gateway.protocols.openai.responses_routes import ResponsesRoutes
@@ -74,6 +75,8 @@ from pentad.services.gateway.schedules.schedule_routes import ScheduleRoutes
 from pentad.services.gateway.schedules.schedules import Schedules
 from pentad.services.gateway.tasks.approval_routes import ApprovalRoutes
 from pentad.services.gateway.tasks.approvals import Approvals
+from pentad.services.gateway.tasks.client_result_routes import ClientResultRoutes
+from pentad.services.gateway.tasks.client_results import ClientResults
 from pentad.services.gateway.tasks.comparisons import Comparisons
 from pentad.services.gateway.tasks.control import Control
 from pentad.services.gateway.tasks.direct_calls import DirectCalls
@@ -136,6 +139,7 @@ _EMBED_S = 30.0
 _START_QUIETLY_S = 1.0
 ROUTE_GROUPS: tuple[type, ...] = (
     *(MessageRoutes, SessionRoutes, FileRoutes, TokenRoutes, TaskRoutes, ApprovalRoutes, ForkRoutes, ToolRoutes),
+    ClientResultRoutes,
     *(MemoryRoutes, ForgettingRoutes, UpkeepRoutes, KnowledgeRoutes, ErasureRoutes),
     *(
         ModelRoutes,
@@ -202,10 +206,10 @@ class GatewayService:
         control = Control(actors, queries)
         self._schedules = TurnLoop(store, self._due_schedules(inbox, queries, control).once)
         moves = MessageMoves(store, queries, self._cases)
-        approvals = Approvals(store, queries, settings)
+        approvals, self._results = Approvals(store, queries, settings), ClientResults(store, queries, settings)
         self._access = Access(settings.api_keys, settings.admin_key, settings.pentad_cors_origins)
         self._websockets = WebSockets(
-            self._access, self._streams, Commands(self._intake, control, moves, approvals), shards
+            self._access, self._streams, Commands(self._intake, control, moves, approvals, self._results), shards
         )
         secrets = WebhookSecrets(settings)
         self._dispatch = WebhookDispatch(store, settings, secrets)
@@ -224,6 +228,7 @@ class GatewayService:
             TokenRoutes(self._access),
             TaskRoutes(queries, tasks, control, moves, shards),
             ApprovalRoutes(approvals),
+            ClientResultRoutes(self._results),
             SignInRoutes(SignIns(store), approvals),
             ForkRoutes(forks, Comparisons(queries)),
             ToolRoutes(queries, DirectCalls(store, queries, self._intake, turns)),
@@ -259,9 +264,9 @@ class GatewayService:
     ) -> tuple[object, ...]:
         kept = KeptResponses(self._store, self._settings.pentad_shards, self._settings.session_ttl_s)
         places = ChatPlaces(self._store, self._settings.pentad_shards, self._settings.session_ttl_s)
-        self._chats = ChatTurns(
-            self._streams, turns, queries, forks, control, ChatStores(places, kept, self._workspaces), self._book
-        )
+        calls = KeptClientCalls(self._store, self._settings.pentad_shards, self._settings.session_ttl_s)
+        stores = ChatStores(places, kept, calls, self._workspaces)
+        self._chats = ChatTurns(self._streams, turns, queries, forks, control, self._results, stores, self._book)
         return OpenAIRoutes(self._chats, self._calls, self._known), ResponsesRoutes(self._chats, kept)
 
     def _memory_routes(self, queries: Queries, records: Records) -> tuple[object, ...]:

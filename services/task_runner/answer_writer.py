@@ -373,7 +373,7 @@ def _call(writer: StepWriter, following: CallTools) -> None:
         _say(writer, following.question)
         writer.commit.set(writer.keys.header, status="waiting", reason=ASKED)
         writer.wait_for_person(ASKED)
-    elif following.completes or following.asks_approval:
+    elif following.completes or following.asks_approval or following.asks_client:
         writer.commit.rewake()
 
 

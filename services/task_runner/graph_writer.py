@@ -214,7 +214,7 @@ def _turn_fields(writer: StepWriter, at_once: int) -> Mapping[str, str | bytes]:
     """The fields by which a started task knows the turn that it works for, with its part of the rest of the budget."""
     turn = writer.turn
     left = remaining(turn.budget, turn.tokens, turn.usd, turn.steps)
-    fields = dict(turn.message_fields)
+    fields = dict(turn.message_fields) | {"client_tools": ""}  # only the task that has got the message has them
     return fields | {"budget": part_of(left, at_once).to_json() if left is not None else b""}
 
 

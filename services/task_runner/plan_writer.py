@@ -8,14 +8,14 @@ from typing import Any
 from pentad.contracts.events import TaskStatusEvent
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.records import StepRecord
-from pentad.contracts.turns import NEEDS_APPROVAL
+from pentad.contracts.turns import NEEDS_APPROVAL, NEEDS_CLIENT
 from pentad.services.task_runner.answer_writer import complete, tell
 from pentad.services.task_runner.call_changes import AdvanceMaterials, write_advance
 from pentad.services.task_runner.domain.own_tools import answer_of
 from pentad.services.task_runner.domain.plan import (
     Advance,
     Answered,
-    AwaitDecision,
+    AwaitAnswers,
     End,
     Enqueue,
     Finish,
@@ -37,6 +37,8 @@ from pentad.shared.immutable import immutable
 PAUSED = "paused"
 """Reason for waiting of a task that a person has paused."""
 _ACTIVE = "active"
+_TO_GO_ON = {NEEDS_APPROVAL: "decide about its calls", NEEDS_CLIENT: "send the results of its calls, or a message"}
+"""Ways to let a task go on, by what it waits for."""
 
 
 @immutable
@@ -153,13 +155,13 @@ def _answered(writer: StepWriter, _: Answered, __: Materials) -> None:
     writer.set_active("tools are still under way")
 
 
-def _await_decision(writer: StepWriter, _: AwaitDecision, __: Materials) -> None:
-    """Wait for persons' decisions. Results and messages stay where they are until the calls have been made."""
+def _await_answers(writer: StepWriter, plan: AwaitAnswers, _: Materials) -> None:
+    """Wait for persons' decisions or the client's results. Results and messages stay where they are until then."""
     writer.postpone()
     header = writer.keys.header
-    writer.commit.set(header, status="waiting", reason=NEEDS_APPROVAL, paused_mail=writer.arrived.user_number)
+    writer.commit.set(header, status="waiting", reason=plan.reason, paused_mail=writer.arrived.user_number)
     writer.commit.stamp(writer.keys.header, "updated")
-    writer.wait_for_person(NEEDS_APPROVAL)
+    writer.wait_for_person(plan.reason)
 
 
 def _advance(writer: StepWriter, plan: Advance, materials: Materials) -> None:
@@ -175,8 +177,7 @@ def _stale(writer: StepWriter, _: Stale, __: Materials) -> None:
     writer.commit.set(writer.keys.header, status="stale", reason=task.reason if task.waits else "")
     writer.commit.tallies.count(metrics.tasks.labels("stale"))
     ends = f"; else it ends at {rfc3339(task.waiting_at + writer.limits.wait_ttl_ms)}" if task.waits else ""
-    decides = task.reason == NEEDS_APPROVAL
-    how = "resume it" if task.paused else "decide about its calls" if decides else "send it a message"
+    how = "resume it" if task.paused else _TO_GO_ON.get(task.reason, "send it a message")
     text = f"nothing has happened since {rfc3339(task.updated)}: is this still wanted? To go on, {how}{ends}"
     writer.emit(TaskStatusEvent, status="stale", reason=text)
 
@@ -201,7 +202,7 @@ WRITES: Mapping[type[Plan], Callable[[StepWriter, Any, Materials], None]] = Mapp
     {
         Advance: _advance,
         Answered: _answered,
-        AwaitDecision: _await_decision,
+        AwaitAnswers: _await_answers,
         End: _end,
         Enqueue: _enqueue,
         Finish: _finish,

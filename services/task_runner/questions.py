@@ -6,6 +6,7 @@ from dataclasses import replace
 from pentad.contracts.dates import LocalDate
 from pentad.contracts.instructions import Instruction
 from pentad.services.task_runner.answer_writer import Asked, ModelQuestion, rules_of
+from pentad.services.task_runner.client_tools import ClientTools
 from pentad.services.task_runner.delta_writer import DeltaKind, DeltaWriter
 from pentad.services.task_runner.domain.own_tools import ASK_USER
 from pentad.services.task_runner.domain.plan import Closed
@@ -43,7 +44,7 @@ class Questions:
     ) -> None:
         self._steps, self._models, self._instructions, self._policies = steps, models, instructions, policies
         self._tools, self._hooks = tools, hooks
-        self._toolboxes = Toolboxes(tools, models)
+        self._toolboxes, self._client_tools = Toolboxes(tools, models), ClientTools(steps.actors.store)
 
     async def work(self, step: Step) -> Work | str:
         """Find the instruction and the way of working for this step, or the reason why nobody knows them any more."""
@@ -74,7 +75,8 @@ class Questions:
             writer.reads_results, bool(step.task.graph), step.transcript.has_shortened, step.task.found_tools
         )
         whose = ToolUser(step.keys.tenant, writer.turn.speaker or None)
-        toolbox = await self._toolboxes.of(chosen.instruction, agents, shown, whose)
+        client = await self._client_tools.of(step, chosen.instruction)
+        toolbox = await self._toolboxes.of(chosen.instruction, agents, shown, whose, client)
         most, today = self._steps.settings.pentad_calls_per_step, self.today(step)
         given = [step.task.variables, *step.arrived.metadata]
         variables = bounded_variables(chosen.variables, given) if chosen.variables else {}

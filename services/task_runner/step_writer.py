@@ -31,13 +31,14 @@ from pentad.services.task_runner.domain.own_tools import ANSWERED, COMPLETED, GO
 from pentad.services.task_runner.domain.plan import Closed, EndMode, Timer
 from pentad.services.task_runner.domain.result_in_prompt import KeptResult, KeptResults
 from pentad.services.task_runner.domain.strategy import EndedCall
-from pentad.services.task_runner.domain.targets import asks_person, is_kept, starts_task, stays_open
+from pentad.services.task_runner.domain.targets import asks_person, awaits_client, is_kept, starts_task, stays_open
 from pentad.services.task_runner.domain.tool_search import remembered
 from pentad.services.task_runner.domain.turn import current_turn, remaining
 from pentad.services.task_runner.prompt import PINNED, tool_result, user
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Taken
 from pentad.shared.actors.approvals import kept_request, waits_in_index
+from pentad.shared.actors.client_tools import CLIENT_CALL, CLIENT_TOOLS, kept_client_tools
 from pentad.shared.actors.commit import Commit, CommitEvents
 from pentad.shared.actors.headers import OpenCall, TaskHeader
 from pentad.shared.actors.mail import ChildOutcome, ResultMail, SessionMessage, UserMail
@@ -321,7 +322,7 @@ class StepWriter:
             if is_kept(each.call):
                 self._forget_kept(each.call)
             if each.call.target != "branch":
-                self.emit_result(each.call.id, each.call.tool, outcome)
+                self.emit_result(each.call.id, each.call.tool, outcome, _counted_for(each.call))
         return outcomes
 
     def _forget_kept(self, call: OpenCall) -> None:
@@ -341,9 +342,19 @@ class StepWriter:
 
     def _result_made_here(self, call: OpenCall) -> ToolOutcome:
         """Return the outcome of an `ask_user` or `complete_task` call, which the task-runner answers itself."""
+        if awaits_client(call):
+            return self._left_by_client(call)
         done = GOES_ON if self.arrived.asks else COMPLETED
         outcome = ToolOutcome("ok", ANSWERED if asks_person(call) else done)
         self.emit_result(call.id, call.tool, outcome)
+        return outcome
+
+    def _left_by_client(self, call: OpenCall) -> ToolOutcome:
+        """A message has come instead of the result that a client was to send: that is not taken any more."""
+        self.commit.expect_no_new_result()
+        self.commit.unset(self.keys.calls, call.id)
+        outcome = ToolOutcome("cancelled", "the client has sent a message instead of a result")
+        self.emit_result(call.id, call.tool, outcome, _counted_for(call))
         return outcome
 
     def _append_messages(self, messages: Sequence[UserMail], number: int, *, shared: bool = False) -> None:
@@ -443,6 +454,7 @@ class StepWriter:
         turn = self.turn
         if self.arrived.users:
             fields |= turn.message_fields
+            self._keep_client_tools()
             if self.arrived.time_zone:
                 fields |= {"time_zone": self.arrived.time_zone}
         if self.arrived.asks:
@@ -456,6 +468,12 @@ class StepWriter:
             fields |= {"log_length": self.task.log_length + len(self.added)}
         self.commit.set(self.keys.header, **fields)
         self.commit.stamp(self.keys.header, "updated")
+
+    def _keep_client_tools(self) -> None:
+        """Keep beside the task the tools that the sender of its last message has itself."""
+        tools = self.arrived.users[-1].message.tools
+        if tools and self.turn.client_tools != self.task.client_tools:
+            self.commit.set(self.keys.big, **{CLIENT_TOOLS: kept_client_tools(tools)})
 
     # Status
 
@@ -644,3 +662,8 @@ class StepWriter:
         if status != "waiting" or not self.task.waits:
             self.commit.tallies.count(metrics.tasks.labels(status))
         self.commit.tallies.measure(metrics.turn_seconds.labels(status), self.turn.at)
+
+
+def _counted_for(call: OpenCall) -> str:
+    """Return the name under which metrics count a call whose tool a client has named; '' for the tool's own."""
+    return CLIENT_CALL if awaits_client(call) else ""

@@ -15,6 +15,7 @@ from pentad.services.task_runner.domain.tool_search import search_result
 from pentad.services.task_runner.kept_calls import ARGS_LIMIT, DENIED, hold_call, kept, queue_call, request_approval
 from pentad.services.task_runner.step_writer import StepWriter
 from pentad.shared import metrics
+from pentad.shared.actors.client_tools import CLIENT_CALL
 from pentad.shared.actors.headers import OpenCall, Target
 from pentad.shared.actors.mail import ResultMail
 from pentad.shared.clipping import clip
@@ -85,6 +86,8 @@ def request_call(
     """
     call = call or tool_call_id(writer.keys.shard, random_hex(20))
     told = _told(call, planned)
+    if planned.target == "client":
+        told |= {"client": True}
     if inner_of:
         told |= {"parent_call_id": inner_of, "ref": None}  # the transcript does not have it
     writer.emit(ToolCallEvent, tool_call_id=call, tool=planned.tool, **told)
@@ -95,6 +98,8 @@ def request_call(
     elif planned.target in ("worker", "approval"):
         command = _command(writer, call, planned.spec, planned.args, step, node)
         return _request(writer, requested, planned, planned.spec, command, after)
+    elif planned.target == "client":
+        writer.commit.set(writer.keys.calls, **{call: CLIENT_CALL})
     return requested
 
 
@@ -137,8 +142,15 @@ def _answer_at_once(writer: StepWriter, call: str, planned: PlannedCall) -> None
         outcome = ToolOutcome("error", f"{planned.tool}: {planned.problem}")
         if planned.verdict.then == "deny":
             writer.commit.tallies.count(metrics.approvals.labels(DENIED))
-    writer.emit_result(call, planned.tool, outcome, counted_for="" if planned.spec else "unknown")
+    writer.emit_result(call, planned.tool, outcome, counted_for=_counted_for(planned.spec))
     writer.commit.post(writer.keys, RESULT, ResultMail.of(call, outcome).to_json())
+
+
+def _counted_for(spec: ToolSpec | None) -> str:
+    """Return the name under which a call is counted whose tool has a name that others have made up; '' for its own."""
+    if spec is None:
+        return "unknown"
+    return CLIENT_CALL if spec.client else ""
 
 
 def _command(

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from pentad.contracts.graphs import Runnable
 from pentad.contracts.instructions import Instruction, OutputMode
 from pentad.contracts.tools import ToolSpec
+from pentad.services.task_runner.client_tools import NO_CLIENT_TOOLS, OfferedClientTools
 from pentad.services.task_runner.domain.own_tools import agent_spec, offered
 from pentad.services.task_runner.domain.tool_search import shown_tools
 from pentad.services.task_runner.prompt import Toolbox
@@ -52,10 +53,10 @@ class SchemaLimits(NamedTuple):
 
 
 _Agents = tuple[tuple[str, str, str], ...]
-_Key = tuple[tuple[str, ...] | None, OutputMode, PromptFacts, _Agents, frozenset[str], SchemaLimits | None]
+_Key = tuple[tuple[str, ...] | None, OutputMode, PromptFacts, _Agents, frozenset[str], str, SchemaLimits | None]
 """All that decides which tools are offered: the names that the instruction allows (None: all), its output, the facts,
-the agents that it may call, the tools that are kept from the user, and the limits of schemas (None: they are within
-them)."""
+the agents that it may call, the tools that are kept from the user, the digest of the client's, and the limits of
+schemas (None: they are within them)."""
 
 
 class Toolboxes:
@@ -68,11 +69,16 @@ class Toolboxes:
         self._made: dict[_Key, Toolbox] = {}
 
     async def of(
-        self, instruction: Instruction, agents: Mapping[str, Runnable], shown: PromptFacts, whose: ToolUser
+        self,
+        instruction: Instruction,
+        agents: Mapping[str, Runnable],
+        shown: PromptFacts,
+        whose: ToolUser,
+        client: OfferedClientTools = NO_CLIENT_TOOLS,
     ) -> Toolbox:
         """Return the tools of an instruction. ``agents``: those that it may call, by the names of their tools.
 
-        ``whose``: the one for whom they are called.
+        ``whose``: the one for whom they are called. ``client``: the tools of that one's client.
         """
         specs = await self._tools.specs()
         kept = await self._tools.kept_from(whose.tenant, whose.user)
@@ -80,12 +86,13 @@ class Toolboxes:
             self._made_of, self._made = specs, {}
         names = None if instruction.tools is None else tuple(instruction.tools)
         described = tuple([(name, agent.name, agent.description) for name, agent in agents.items()])
-        key: _Key = (names, instruction.output, shown._replace(found=""), described, kept, None)
+        key: _Key = (names, instruction.output, shown._replace(found=""), described, kept, client.digest, None)
         toolbox = self._made.get(key)
         if toolbox is None:
             there = {name: spec for name, spec in specs.items() if name not in kept} if kept else specs
             given = offered(instruction, there, shown.reads_results, shown.in_graph, shown.opens_messages)
             given |= {name: agent_spec(agent) for name, agent in agents.items()}
+            given |= client.specs
             toolbox = self._made[key] = Toolbox(given)
         limits = self._limits(instruction)
 
@@ -94,7 +101,7 @@ class Toolboxes:
 
         if toolbox.json is None or limits.hold(toolbox, counter):
             return toolbox
-        key = (names, instruction.output, shown, described, kept, limits)
+        key = (names, instruction.output, shown, described, kept, client.digest, limits)
         short = self._made.get(key)
         if short is None:
             given = dict(toolbox.specs)

@@ -9,12 +9,11 @@ from pydantic_core import from_json
 
 from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.dead_letters import DeadLetter
-from pentad.contracts.events import ClientEvent, ToolProgress, ToolResultEvent
+from pentad.contracts.events import TOOL_TEXT_LIMIT, ClientEvent, ToolProgress, ToolResultEvent
 from pentad.contracts.streams import DEAD, EVENTS, TASK_WAKE, TOOL_CALLS
 from pentad.contracts.suspensions import Suspension
 from pentad.contracts.tools import ToolOutcome
 from pentad.services.tool_worker.domain import (
-    EVENT_LIMIT,
     CallName,
     bounded,
     named_call,
@@ -54,7 +53,7 @@ class CallCloser:
             return
         outcome = bounded(outcome)
         session = SessionKeys(self._shard, command.tenant_id, command.session_id)
-        shown = clip(outcome.text, EVENT_LIMIT)
+        shown = clip(outcome.text, TOOL_TEXT_LIMIT)
         call = command.tool_call_id
         ref = call if shown is not outcome.text else None
         envelope = {"event_id": f"{call}.result", "at": await guarded("clock", self._store.now)} | command.led_to()
@@ -74,7 +73,7 @@ class CallCloser:
         call = command.tool_call_id
         event_id, at = f"{call}.suspended.{command.round}", await guarded("clock", self._store.now)
         told = {"event_id": event_id, "at": at, "tool_call_id": call, "tool": command.tool}
-        told |= {"content": clip(suspension.message, EVENT_LIMIT) or "it waits for a person"}
+        told |= {"content": clip(suspension.message, TOOL_TEXT_LIMIT) or "it waits for a person"}
         event = ToolProgress.from_fields(command.led_to() | told)
         mail = ResultMail.of_suspended(command, suspension)
         closed, woken = await self._write(entry, keys, session, mail, event, [])
@@ -121,7 +120,7 @@ class CallCloser:
             return SetAside.NOTHING
         session = SessionKeys(self._shard, name.tenant, read_session(fields[0] or b""))
         outcome = when_set_aside(letter.reason, state.startswith(b"started "))
-        outcome = replace(outcome, text=clip(outcome.text, EVENT_LIMIT))
+        outcome = replace(outcome, text=clip(outcome.text, TOOL_TEXT_LIMIT))
         envelope = {
             "event_id": f"{name.call}.result",
             "at": letter.at,

@@ -14,8 +14,6 @@ from pentad.contracts.tools import Effect, OutcomeKind, ToolOutcome
 from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
 
-EVENT_LIMIT = 16 * 1024
-"""Bytes of a result that an event carries; the rest is kept by reference."""
 RESULT_LIMIT = 1024 * 1024
 """Bytes of a result that are kept at all."""
 UNKNOWN = "outcome unknown: the tool had started when its worker died, and it must not run twice"

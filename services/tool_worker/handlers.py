@@ -10,7 +10,7 @@ from typing import Any
 
 from pentad.contracts.commands import ToolCallCommand
 from pentad.contracts.dead_letters import DeadLetter
-from pentad.contracts.events import ToolProgress
+from pentad.contracts.events import TOOL_TEXT_LIMIT, ToolProgress
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.streams import TOOL_CALLS
 from pentad.contracts.suspensions import MAX_MESSAGE, Suspension
@@ -18,7 +18,7 @@ from pentad.contracts.tools import Effect, ToolOutcome, ToolSpec
 from pentad.services.tool_worker.call_closer import CallCloser
 from pentad.services.tool_worker.call_files import CallFiles
 from pentad.services.tool_worker.call_guard import CallGuard
-from pentad.services.tool_worker.domain import EVENT_LIMIT, after_outcome, told_outcome, unknown
+from pentad.services.tool_worker.domain import after_outcome, told_outcome, unknown
 from pentad.services.tool_worker.other_workers import OtherWorkers
 from pentad.services.tool_worker.sources import ToolInvocation, ToolSource, ToolSources
 from pentad.shared import metrics
@@ -68,7 +68,7 @@ class Progress:
             **c.led_to(),
             tool_call_id=c.tool_call_id,
             tool=c.tool,
-            content=clip(content, EVENT_LIMIT),
+            content=clip(content, TOOL_TEXT_LIMIT),
             fraction=fraction,
         )
         self._events.append(ToolProgress, event.to_json())

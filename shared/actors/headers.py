@@ -47,10 +47,11 @@ class Lease:
     """The server's clock when it was taken, in ms."""
 
 
-Target = Literal["worker", "person", "runner", "task", "branch", "approval", "calls"]
+Target = Literal["worker", "person", "runner", "task", "branch", "approval", "calls", "client"]
 """Who ends a call: a tool-worker, with a result; the person, with an answer; the task-runner itself; a task that a
 model has called; a task that a node of a graph has started, a branch. ``approval``: a person must first allow the call,
-or give it what it needs to go on; then it is a tool-worker's. ``calls``: other calls must end first."""
+or give it what it needs to go on; then it is a tool-worker's. ``calls``: other calls must end first.
+``client``: the client that has sent the turn's message, with a result, or a message, with which it is given up."""
 
 
 @immutable
@@ -164,6 +165,8 @@ class TaskHeader:
     tools: str = ""
     found_tools: str = ""
     """Names of the tools that the model has found by `tool_search`, the newest last, with spaces between them."""
+    client_tools: str = ""
+    """Digest of the tools that the sender of the turn's message has itself, kept beside the task; '': it has none."""
     time_zone: str = ""
     """The person's time zone, as a message's metadata has named it; '': that of the settings."""
     reason: str = ""
@@ -272,7 +275,8 @@ _STATUSES = frozenset(get_args(TaskStatus))
 _TARGETS = get_args(Target)
 _TEXTS = (
     "status user speaker goal instruction instruction_version correlation traceparent digest tools reason "
-    "detail paused place time_zone graph entry until node parent parent_call branch as_of fork_request found_tools"
+    "detail paused place time_zone graph entry until node parent parent_call branch as_of fork_request found_tools "
+    "client_tools"
 )
 
 

@@ -5,7 +5,7 @@ import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import openai
@@ -344,8 +344,123 @@ async def test_the_plain_model_passes_the_clients_tools_on(system: Stage) -> Non
         asked.append({"role": "tool", "tool_call_id": made.id, "content": "sun"})
         two = await ai.chat.completions.create(model="pentad-utility", messages=asked, tools=[tool], stream=True)
         assert "".join([chunk.choices[0].delta.content or "" async for chunk in two]) == "sunny"
-        with pytest.raises(openai.BadRequestError, match="register them as tools of Pentad"):
-            await ai.chat.completions.create(model="pentad", messages=[user("weather?")], tools=[tool])
+
+
+WEATHER: Any = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "description": "The weather in a city",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    },
+}
+
+
+def result(call_id: str, text: str) -> Any:
+    """The result of a tool that the client runs."""
+    return {"role": "tool", "tool_call_id": call_id, "content": text}
+
+
+def weather_then(*more: tuple[str, dict[str, Any]]) -> Any:
+    """A model that asks for the weather in Oslo, and for these calls, and then says what the results are."""
+
+    def script(request: dict[str, Any]) -> Reply:
+        results = [m["content"] for m in request["messages"] if m["role"] == "tool"]
+        if request["messages"][-1]["role"] == "tool":
+            return say(f"so: {', '.join(results)}")
+        return call(("weather", {"city": "Oslo"}), *more) if not results else say("you are welcome")
+
+    return script
+
+
+async def test_a_clients_tool_is_called_and_its_result_goes_on_with_the_turn(system: Stage) -> None:
+    first = user(unique("weather?"))
+    async with system.model(weather_then()) as model, client(system) as ai:
+        raw = await ai.chat.completions.with_raw_response.create(model="pentad", messages=[first], tools=[WEATHER])
+        one = raw.parse()
+        said_first = one.choices[0].message
+        [made] = cast("list[Any]", said_first.tool_calls)
+        assert (one.choices[0].finish_reason, said_first.content) == ("tool_calls", None)
+        assert (made.function.name, json.loads(made.function.arguments)) == ("weather", {"city": "Oslo"})
+        assert one.usage is not None
+        assert one.usage.completion_tokens > 0
+        past = [first, said_first.model_dump(exclude_none=True), result(made.id, "sun")]
+        two, again = [await ai.chat.completions.create(model="pentad", messages=past, tools=[WEATHER]) for _ in "ab"]
+        assert two.choices[0].message.content == again.choices[0].message.content == "so: sun"
+        assert two.usage is not None
+        assert two.usage.completion_tokens > 0
+        third = await ai.chat.completions.with_raw_response.create(
+            model="pentad", messages=[*past, assistant("so: sun"), user("thanks")], tools=[WEATHER]
+        )
+    assert third.parse().choices[0].message.content == "you are welcome"
+    assert third.headers["x-pentad-session"] == raw.headers["x-pentad-session"]
+    assert len(model.chats) == 3, "the same results again are one turn"
+    offered = {tool["function"]["name"] for tool in model.chats[0]["tools"]}
+    assert {"weather", "calculator"} <= offered, "beside ours"
+
+
+async def test_our_tools_run_while_the_client_is_asked_and_are_no_calls_of_it(system: Stage) -> None:
+    first = user(unique("weather and 6*7?"))
+    script = weather_then(("calculator", {"expression": "6*7"}), ("weather", {"city": "Rome"}))
+    async with system.model(script), client(system) as ai:
+        stream = await ai.chat.completions.create(model="pentad", messages=[first], tools=[WEATHER], stream=True)
+        chunks = [chunk async for chunk in stream]
+        calls = [each for chunk in chunks for each in chunk.choices[0].delta.tool_calls or []]
+        assert chunks[-1].choices[0].finish_reason == "tool_calls"
+        asked = [
+            (each.index, each.function.name, each.function.arguments) for each in calls if each.function is not None
+        ]
+        assert asked == [(0, "weather", '{"city":"Oslo"}'), (1, "weather", '{"city":"Rome"}')]
+        ids = [str(each.id) for each in calls]
+        said_first: Any = {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {"id": i, "type": "function", "function": {"name": "weather", "arguments": "{}"}} for i in ids
+            ],
+        }
+        with pytest.raises(openai.BadRequestError, match=f"{ids[1]} has no result"):
+            await ai.chat.completions.create(model="pentad", messages=[first, said_first, result(ids[0], "rain")])
+        past = [first, said_first, result(ids[0], "rain"), result(ids[1], "sun")]
+        stream = await ai.chat.completions.create(model="pentad", messages=past, tools=[WEATHER], stream=True)
+        text = "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
+    assert text == "so: rain, 42, sun"
+
+
+async def test_results_and_a_message_come_together_and_a_message_alone_gives_the_call_up(system: Stage) -> None:
+    first = user(unique("weather?"))
+    async with system.model(weather_then()) as model, client(system) as ai:
+        one = await ai.chat.completions.create(model="pentad", messages=[first], tools=[WEATHER])
+        [made] = one.choices[0].message.tool_calls or []
+        past = [first, one.choices[0].message.model_dump(exclude_none=True), result(made.id, "sun")]
+        two = await ai.chat.completions.create(model="pentad", messages=[*past, user("and tomorrow?")])
+        assert two.choices[0].finish_reason == "stop"
+        assert [m["content"] for m in model.chats[-1]["messages"] if m["role"] == "tool"] == ["sun"]
+        other = user(unique("weather?"))
+        one = await ai.chat.completions.create(model="pentad", messages=[other], tools=[WEATHER])
+        [made] = one.choices[0].message.tool_calls or []
+        await ai.chat.completions.create(model="pentad", messages=[other, user("never mind")])
+        late = [other, one.choices[0].message.model_dump(exclude_none=True), result(made.id, "sun")]
+        with pytest.raises(openai.APIStatusError, match="has ended"):
+            await ai.chat.completions.create(model="pentad", messages=late)
+    told = [m["content"] for m in model.chats[-1]["messages"] if m["role"] == "tool"]
+    assert told == ["error: the client has sent a message instead of a result"]
+
+
+async def test_tools_that_cannot_be_offered_are_refused(system: Stage) -> None:
+    wrong: list[tuple[Any, Any, str]] = [
+        ([{"type": "web_search"}], None, "tools.0"),
+        ([WEATHER, WEATHER], None, "same name"),
+        ([{"type": "function", "function": {"name": "a b"}}], None, "tools.0.name"),
+        ([WEATHER], "required", "tool_choice"),
+    ]
+    async with client(system) as ai:
+        for tools, choice, why in wrong:
+            more = {} if choice is None else {"tool_choice": choice}
+            with pytest.raises(openai.BadRequestError, match=why):
+                await ai.chat.completions.create(model="pentad", messages=[user("hi")], tools=tools, **more)
+        with pytest.raises(openai.NotFoundError, match="waits for its result"):
+            await ai.chat.completions.create(model="pentad", messages=[user("hi"), result("call-0-none", "x")])
 
 
 async def test_a_broken_attempt_is_said_to_begin_again(system: Stage) -> None:
@@ -425,8 +540,11 @@ async def test_the_official_javascript_client_holds_a_conversation(system: Stage
     asked = {"url": system.url, "first": unique("what is 6*7?")}
 
     def play(request: dict[str, Any]) -> Reply:
+        last = request["messages"][-1]["content"]
         if any(m["role"] == "tool" for m in request["messages"]):
-            return say("it is 42", chunks=2)
+            return say(f"you are {last}" if "Berlin" in last else "it is 42", chunks=2)
+        if "where" in last:
+            return call(("get_place", {"exact": True}))
         return call(("calculator", {"expression": "6*7"}))
 
     async with system.model(play):
@@ -441,4 +559,5 @@ async def test_the_official_javascript_client_holds_a_conversation(system: Stage
     assert seen["tools"] == ["calculator"]
     assert seen["items"] == ["mcp_call", "message"]
     assert seen["responded"] == "it is 42"
+    assert (seen["places"], seen["placed"]) == ([True], "you are in Berlin")
     assert seen["refused"] == [404, "model_not_found"]

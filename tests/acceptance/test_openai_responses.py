@@ -145,6 +145,42 @@ async def test_json_is_one_item_and_a_failed_turn_a_failed_response(system: Stag
     assert "no such model" in failed.error.message
 
 
+async def test_a_clients_tool_is_an_item_and_its_output_goes_on_with_the_turn(system: Stage) -> None:
+    tool: Any = {"type": "function", "name": "weather", "parameters": {"type": "object"}, "strict": False}
+
+    def script(request: dict[str, Any]) -> Reply:
+        last = request["messages"][-1]
+        if last["role"] == "tool":
+            return say(f"so: {last['content']}")
+        return say("welcome") if "thanks" in last["content"] else call(("weather", {"city": "Oslo"}), text="let me see")
+
+    async with system.model(script) as model, client(system) as ai:
+        first = await ai.responses.create(model="pentad", input=unique("weather?"), tools=[tool])
+        asked: Any = next(item for item in first.output if item.type == "function_call")
+        assert [item.type for item in first.output] == ["message", "function_call"]
+        assert (first.status, asked.name, json.loads(asked.arguments)) == ("completed", "weather", {"city": "Oslo"})
+        output: Any = [{"type": "function_call_output", "call_id": asked.call_id, "output": "sun"}]
+        behind = {"model": "pentad", "input": output, "previous_response_id": first.id, "tools": [tool]}
+        async with ai.responses.stream(**behind) as stream:
+            second = await stream.get_final_response()
+        again = await ai.responses.create(**behind)
+        assert second.output_text == again.output_text == "so: sun"
+        assert again.id == second.id
+        for kept in (first, second):
+            shown = await ai.responses.retrieve(kept.id)
+            assert [item.type for item in shown.output] == [item.type for item in kept.output]
+            assert shown.status == "completed"
+            assert shown.usage == kept.usage
+        third = await ai.responses.create(model="pentad", input="thanks", previous_response_id=second.id)
+        assert third.conversation == first.conversation
+        streamed = [event async for event in await ai.responses.create(
+            model="pentad", input=unique("weather?"), tools=[tool], stream=True
+        )]  # fmt: skip
+    kinds = [event.type for event in streamed if "function_call" in event.type]
+    assert kinds == ["response.function_call_arguments.delta", "response.function_call_arguments.done"]
+    assert len(model.chats) == 4
+
+
 async def test_a_stream_that_its_client_closes_is_cancelled(system: Stage) -> None:
     more = asyncio.Event()
     async with system.model(lambda _: say("one two", chunks=2, wait=more, wait_after=2)), client(system) as ai:

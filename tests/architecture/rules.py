@@ -32,6 +32,7 @@ PURE_SHARED = frozenset(
         "pentad.shared.immutable",
         "pentad.shared.instructions",
         "pentad.shared.lenient_json",
+        "pentad.shared.actors.client_tools",
         "pentad.shared.actors.headers",
         "pentad.shared.actors.session_header",
         "pentad.shared.digests.task_digest",

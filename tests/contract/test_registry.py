@@ -34,7 +34,7 @@ EVENT_FIELDS = {
     "thinking": "step attempt offset content",
     "content": "step attempt offset content",
     "message": "step attempt content finish_reason model model_id ref",
-    "tool_call": "tool_call_id tool args ref parent_call_id",
+    "tool_call": "tool_call_id tool args ref parent_call_id client",
     "tool_progress": "tool_call_id tool content fraction",
     "tool_result": "tool_call_id tool result error duration_ms ref artifacts",
     "approval_request": "tool_call_id tool args effect args_digest reason expires_at ref needs form approvers",
@@ -54,7 +54,7 @@ CODES = (
 )
 INBOUND_FIELDS = (
     "content session_id message_id task_id user_id tenant_id instruction metadata deadline budget output_schema state "
-    "decides files history"
+    "decides files history tools"
 )
 TASK_FIELDS = (
     "task_id session_id user_id status goal instruction created_at updated_at steps usage waiting_for archived_at "

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from pentad.contracts.client_tools import ClientTool
 from pentad.contracts.commands import MAX_CONTENT
 from pentad.contracts.events import PastEffect
 from pentad.contracts.ids import is_external_id, is_identifier, milliseconds
@@ -14,6 +15,7 @@ from pentad.contracts.instructions import DIRECT_CALL
 from pentad.contracts.records import StepRecord, Task, TranscriptMeta
 from pentad.contracts.tools import RESERVED_NAMES, Effect, ToolSpec
 from pentad.services.gateway.domain.frames import UnreadableError
+from pentad.shared.actors.client_tools import digest_of_client_tools
 from pentad.shared.actors.headers import OpenCall
 from pentad.shared.actors.mail import ResultMail, SessionMessage
 from pentad.shared.actors.transcript import NODE, chat_form, left_out, node_entries_in
@@ -58,6 +60,8 @@ class ForkRequest:
     """Whether the new message takes the place of what was said after the step's answer."""
     files: tuple[str, ...] = ()
     """Paths of files of the fork's session that the new message is about."""
+    tools: tuple[ClientTool, ...] = ()
+    """Tools that the sender of the new message runs itself."""
 
     @property
     def digest(self) -> str:
@@ -65,6 +69,8 @@ class ForkRequest:
         asked: list[Any] = [self.step, self.content, self.instruction, self.model]
         if self.replace or self.files:
             asked += [self.replace, self.files]
+        if self.tools:
+            asked.append(digest_of_client_tools(self.tools))
         return hashlib.sha256(to_json(asked)).hexdigest()[:16]
 
 

@@ -13,7 +13,7 @@ from pentad.shared.errors import PentadError
 from pentad.shared.kinds import ControlKind
 
 _CONTROLS: tuple[ControlKind, ...] = get_args(ControlKind)
-_COMMANDS = frozenset({"message", "ping", "move", "approve", *_CONTROLS})
+_COMMANDS = frozenset({"message", "ping", "move", "approve", "result", *_CONTROLS})
 _RUN_FIELDS = frozenset(
     {
         "input",

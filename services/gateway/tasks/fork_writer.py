@@ -151,6 +151,7 @@ class ForkWriter:
             tenant_id=tenant,
             metadata=said.get("metadata") or {},
             files=request.files or None,
+            tools=request.tools or None,
         )
         mail = UserMail(message=message, entry_id=f"{self._now}-0", at=rfc3339(self._now))
         hand_over(self._commit, self._session, self._keys, mail, self._ttl_s, reopened=False)

@@ -140,8 +140,17 @@ class Queries:
             turn.answer = await self.value(keys.tenant, turn.task_id, turn.ref) or turn.answer
         return turn
 
-    async def _durable_events(self, keys: SessionKeys) -> AsyncIterator[dict[str, Any]]:
-        after = "-"
+    async def events_after(self, keys: SessionKeys, cursor: str) -> list[dict[str, Any]]:
+        """Return the events of a session after a cursor, without those that are not kept for long."""
+        return [event async for event in self._durable_events(keys, f"({cursor}")]
+
+    async def steps_of_turn(self, tenant: str, task: str) -> tuple[int, int]:
+        """Return how many steps a task had made before its turn, and how many it has made; zeros of no live task."""
+        keys = self.task_keys(tenant, task)
+        header = None if keys is None else await load_task(self._store, keys)
+        return (0, 0) if header is None else (header.step - header.turn_steps, header.step)
+
+    async def _durable_events(self, keys: SessionKeys, after: str = "-") -> AsyncIterator[dict[str, Any]]:
         while True:
             page = await self._store.call("XRANGE", keys.events, after, "+", "COUNT", _EVENTS_PAGE)
             for entry, fields in page:

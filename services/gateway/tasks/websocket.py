@@ -12,6 +12,7 @@ from urllib.parse import parse_qs
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.ids import is_external_id, is_identifier
 from pentad.services.gateway.domain.approval import read_decision
+from pentad.services.gateway.domain.client_result import read_client_result
 from pentad.services.gateway.domain.frames import UnreadableError, command_of, control_of, read_message, read_object
 from pentad.services.gateway.domain.move import read_move
 from pentad.services.gateway.edge.access import Access, Caller, chosen_protocol
@@ -19,6 +20,7 @@ from pentad.services.gateway.edge.client_events import as_text, error_event
 from pentad.services.gateway.edge.http import session_keys
 from pentad.services.gateway.edge.problems import ProblemError
 from pentad.services.gateway.tasks.approvals import Approvals, decider
+from pentad.services.gateway.tasks.client_results import ClientResults
 from pentad.services.gateway.tasks.control import Control
 from pentad.services.gateway.tasks.message_intake import MessageIntake, new_message_id, new_session_id
 from pentad.services.gateway.tasks.message_moves import MessageMoves
@@ -31,6 +33,7 @@ from pentad.shared.keys import SessionKeys
 
 log = logging.getLogger(__name__)
 
+_CALL = ("task_id", "tool_call_id")
 BAD_KEY, TOO_SLOW, REFUSED, BROKEN = 4401, 1013, 1008, 1011
 
 
@@ -42,6 +45,7 @@ class Commands:
     control: Control
     moves: MessageMoves
     approvals: Approvals
+    results: ClientResults
 
 
 class WebSockets:
@@ -173,6 +177,9 @@ class WebSocketSession:
             await self._decide(body)
             return None
         self._caller.check("send")
+        if command == "result":
+            await self._accept_result(body)
+            return None
         if (control := control_of(command)) is not None:
             task = body.get("task_id")
             if not isinstance(task, str) or not is_identifier(task):
@@ -199,13 +206,16 @@ class WebSocketSession:
     async def _decide(self, body: dict[str, Any]) -> None:
         """Take a decision about a call; the session's ``approval`` event tells it to all of its clients."""
         self._caller.check("approve")
-        named = [body.get(name) for name in ("task_id", "tool_call_id")]
-        if not all(isinstance(name, str) and is_identifier(name) for name in named):
-            raise UnreadableError("task_id, tool_call_id: the ids of a task and of its call are expected")
-        task, call = map(str, named)
-        asked = read_decision({k: value for k, value in body.items() if k not in ("type", "task_id", "tool_call_id")})
+        task, call = _named_call(body)
+        asked = read_decision(_beside_call(body))
         who, keys = decider(self._caller), self._keys
         await self._commands.approvals.decide(keys.tenant, task, call, asked, who, keys.session)
+
+    async def _accept_result(self, body: dict[str, Any]) -> None:
+        """Take the result of a client's tool; the session's ``tool_result`` event tells it to all of its clients."""
+        task, call = _named_call(body)
+        sent, keys = read_client_result(_beside_call(body)), self._keys
+        await self._commands.results.accept(keys.tenant, task, call, sent, keys.session)
 
     async def _text(self, text: str | None) -> None:
         if text is not None:
@@ -228,6 +238,19 @@ def _session_for(caller: Caller, named: str) -> str:
     caller.check("read")
     caller.grant.check_session(named or caller.grant.session)
     return caller.grant.session
+
+
+def _named_call(body: dict[str, Any]) -> tuple[str, str]:
+    """Return the ids of the task and the call that a frame names. Raises ``UnreadableError``."""
+    task, call = (body.get(name) for name in _CALL)
+    if not (isinstance(task, str) and is_identifier(task) and isinstance(call, str) and is_identifier(call)):
+        raise UnreadableError("task_id, tool_call_id: the ids of a task and of its call are expected")
+    return task, call
+
+
+def _beside_call(body: dict[str, Any]) -> dict[str, Any]:
+    """Return what a frame says beside its type and its call."""
+    return {name: value for name, value in body.items() if name not in ("type", *_CALL)}
 
 
 def _message_id(body: dict[str, Any]) -> str | None:

@@ -54,6 +54,11 @@ class CallTools:
         return any(call.target == "approval" for call in self.calls)
 
     @property
+    def asks_client(self) -> bool:
+        """Whether the client that has sent the turn's message has to make one of these calls."""
+        return any(call.target == "client" for call in self.calls)
+
+    @property
     def completes(self) -> bool:
         """Whether the task is to end with these calls; a question to the person comes first."""
         return any(call.target == "runner" for call in self.calls) and not self.question
@@ -258,7 +263,8 @@ def _planned(draft: ToolCallDraft, rules: Rules, doubt: _Doubt | None, most_valu
     target = target_of(spec, rules.agents)
     parsed = parse_arguments(draft.arguments, most_values)
     problem, said = parsed.problem, ""
-    if spec is not None and parsed.args is not None and target != "worker":  # a worker's tool is checked where it runs
+    checked_here = target not in ("worker", "client")  # those are checked where they run
+    if spec is not None and parsed.args is not None and checked_here:
         try:
             said = text_of(spec, parsed.args)
         except ValueError as error:

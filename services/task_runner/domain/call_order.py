@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pentad.services.task_runner.domain.planned_call import PlannedCall
 
-_GIVES_A_RESULT = ("worker", "approval", "task")
+_GIVES_A_RESULT = ("worker", "approval", "task", "client")
 """Targets whose calls end with a result of their own, for which others can wait."""
 
 

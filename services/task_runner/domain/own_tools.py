@@ -95,6 +95,8 @@ def target_of(spec: ToolSpec | None, agents: Container[str] = ()) -> Target:
     """The target that ends a call of this tool. ``agents``: names of the tools that stand for agents."""
     if spec is ASK_USER:
         return "person"
+    if spec is not None and spec.client:
+        return "client"
     if spec is not None and spec.name in agents:
         return "task"
     return "runner" if spec is COMPLETE_TASK else "worker"

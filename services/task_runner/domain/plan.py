@@ -8,11 +8,12 @@ from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import EndStatus
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.tools import OutcomeKind, ToolOutcome
-from pentad.contracts.turns import NEEDS_APPROVAL
+from pentad.contracts.turns import NEEDS_APPROVAL, NEEDS_CLIENT
 from pentad.services.task_runner.domain.arrived import Arrived
 from pentad.services.task_runner.domain.targets import (
     asks_person,
     awaits_calls,
+    awaits_client,
     awaits_decision,
     ends_last,
     is_ended,
@@ -105,8 +106,12 @@ class Answered:
 
 
 @immutable
-class AwaitDecision:
-    """The task waits for persons' decisions about its calls alone. All mail stays until they have come."""
+class AwaitAnswers:
+    """The task waits for persons' decisions about its calls alone, or for results of its client. All mail stays until
+    they have come.
+    """
+
+    reason: str
 
 
 @immutable
@@ -199,7 +204,7 @@ Plan = (
     | StillPaused
     | Stale
     | Answered
-    | AwaitDecision
+    | AwaitAnswers
     | Advance
     | Finish
     | AskModel
@@ -256,10 +261,12 @@ def _plan_with_place(task: TaskHeader, arrived: Arrived, now: int, bounds: Bound
     missing = tuple([call for call in unfinished if not is_ended(call, arrived)])
     if missing and any(call.id in arrived.results for call in task.open if rule_of(call).alone):
         return AskModel()
-    if missing and all(is_kept(call) for call in missing):
+    if missing and all(is_kept(call) or awaits_client(call) for call in missing):
         told = arrived.user_number <= task.paused_mail  # who says something meanwhile is told what the task waits for
-        settled = task.waits and task.reason == NEEDS_APPROVAL and told
-        return _rest(task, arrived, now, bounds) if settled else AwaitDecision()
+        by_client = not any(awaits_decision(call) for call in missing) and any(awaits_client(call) for call in missing)
+        reason = NEEDS_CLIENT if by_client else NEEDS_APPROVAL
+        settled = task.waits and task.reason == reason and told
+        return _rest(task, arrived, now, bounds) if settled else AwaitAnswers(reason)
     if missing:
         if now < task.asked_at + bounds.step_timeout_ms or not all(rule_of(call).timed for call in missing):
             return Answered() if arrived.users and task.waits else _rest(task, arrived, now, bounds)
@@ -413,5 +420,5 @@ def _under_way(task: TaskHeader, arrived: Arrived) -> bool:
     if task.ended:
         return False
     repairs = task.repairs > 0 and task.status == "active"
-    calls = bool(task.open) and not any(asks_person(call) for call in task.open)
+    calls = bool(task.open) and not any(asks_person(call) or awaits_client(call) for call in task.open)
     return calls or repairs or task.unanswered > 0

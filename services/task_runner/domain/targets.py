@@ -14,11 +14,11 @@ class TargetRule:
     A cancel, a deadline and a move end the calls of every target alike: they are given up (`plan.give_up`).
     """
 
-    ends_by: Literal["result", "message", "others", "decision", "calls"]
+    ends_by: Literal["result", "message", "others", "decision", "calls", "client"]
     """``result``: mail brings its result, and messages wait for it. ``message``: the person's next message is the
     answer. ``others``: it waits for nobody, and ends when all other calls have.
     ``decision``: a person allows or refuses it; then it is another target's, or has its result. ``calls``: when other
-    calls have ended, it is another target's."""
+    calls have ended, it is another target's. ``client``: a client sends its result; a message ends it without one."""
     timed: bool = True
     """Whether the step's time limit ends it. While one call has no limit, its step has none."""
     alone: bool = False
@@ -33,6 +33,7 @@ RULES: dict[Target, TargetRule] = {
     "branch": TargetRule("result", timed=False, alone=True),
     "approval": TargetRule("decision", timed=False),
     "calls": TargetRule("calls"),
+    "client": TargetRule("client", timed=False),
 }
 
 
@@ -46,7 +47,7 @@ def is_ended(call: OpenCall, arrived: Arrived) -> bool:
     if call.id in arrived.results:
         return True
     ends_by = rule_of(call).ends_by
-    return ends_by == "others" or (ends_by == "message" and bool(arrived.users))
+    return ends_by == "others" or (ends_by in ("message", "client") and bool(arrived.users))
 
 
 def stays_open(call: OpenCall, arrived: Arrived) -> bool:
@@ -67,6 +68,11 @@ def asks_person(call: OpenCall) -> bool:
 def awaits_decision(call: OpenCall) -> bool:
     """Whether a person must decide about it before it is made or goes on."""
     return rule_of(call).ends_by == "decision"
+
+
+def awaits_client(call: OpenCall) -> bool:
+    """Whether the client that has sent the turn's message makes it."""
+    return rule_of(call).ends_by == "client"
 
 
 def awaits_calls(call: OpenCall) -> bool:

@@ -7,6 +7,7 @@ from pydantic_core import to_json
 
 from pentad.contracts.envelope import Budget
 from pentad.services.task_runner.domain.arrived import Arrived
+from pentad.shared.actors.client_tools import digest_of_client_tools
 from pentad.shared.actors.headers import TaskHeader
 from pentad.shared.immutable import immutable
 
@@ -27,6 +28,8 @@ class CurrentTurn:
     """Id of the user who has sent the message; '' when the message names no user."""
     at: int
     """Time at which the message entered the inbound stream, in ms."""
+    client_tools: str = ""
+    """Digest of the tools that the sender of the message has itself; '' for none."""
 
     def after_step(self, tokens: int, usd: float) -> "CurrentTurn":
         """A copy that counts one step more, which has used this much."""
@@ -45,6 +48,7 @@ class CurrentTurn:
             "budget": self.budget.to_json() if self.budget else b"",
             "speaker": self.speaker,
             "metadata": to_json(self.metadata) if self.metadata else b"",
+            "client_tools": self.client_tools,
         }
 
 
@@ -61,6 +65,7 @@ def current_turn(task: TaskHeader, arrived: Arrived) -> CurrentTurn:
             task.metadata,
             task.speaker,
             task.turn_at,
+            task.client_tools,
         )
         if not arrived.redrives:
             return used
@@ -78,6 +83,7 @@ def current_turn(task: TaskHeader, arrived: Arrived) -> CurrentTurn:
         metadata=last.metadata,
         speaker=last.user_id or "",
         at=at,
+        client_tools=digest_of_client_tools(last.tools),
     )
 
 

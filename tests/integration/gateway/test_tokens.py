@@ -206,6 +206,7 @@ async def test_no_route_but_those_of_its_session_is_open_to_any_token(redis_url:
         *((method, "/a2a/rest/{call:path}") for method in ("GET", "POST", "DELETE")),
         ("GET", "/v1/approvals"),
         ("POST", "/v1/tasks/{task}/approvals/{tool_call_id}"),
+        ("POST", "/v1/tasks/{task}/calls/{tool_call_id}/result"),
         ("POST", "/v1/messages"),
         ("GET", "/v1/runs/{message_id}"),
     }

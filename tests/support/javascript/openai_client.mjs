@@ -21,6 +21,22 @@ const went = await ai.chat.completions.create({ model: "pentad", messages }).wit
 const stream = ai.responses.stream({ model: "pentad", input: `${asked.first} anew` });
 for await (const event of stream) void event;
 const response = await stream.finalResponse();
+const places = [];
+const runner = ai.chat.completions.runTools({
+  model: "pentad",
+  messages: [{ role: "user", content: `${asked.first} where` }],
+  tools: [{
+    type: "function",
+    function: {
+      name: "get_place",
+      description: "Where the user is",
+      parameters: { type: "object", properties: { exact: { type: "boolean" } } },
+      parse: JSON.parse,
+      function: ({ exact }) => (places.push(exact), "in Berlin"),
+    },
+  }],
+});
+const placed = await runner.finalContent();
 let refused = null;
 try {
   await ai.chat.completions.create({ model: "pentad/nobody", messages });
@@ -35,5 +51,7 @@ process.stdout.write(JSON.stringify({
   sessions: [begun, went].map((each) => each.response.headers.get("x-pentad-session")),
   items: response.output.map((item) => item.type),
   responded: response.output_text,
+  places,
+  placed,
   refused,
 }));

@@ -1,9 +1,17 @@
 """A turn as the chunks of a streamed completion of a chat, or as one completion. Pure."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from pentad.contracts.events import TaskUsage
-from pentad.services.gateway.protocols.openai.turn_text import Activity, GrowingText, Piece, TextPiece, ThoughtPiece
+from pentad.services.gateway.protocols.openai.turn_text import (
+    Activity,
+    ClientCall,
+    GrowingText,
+    Piece,
+    TextPiece,
+    ThoughtPiece,
+)
 from pentad.shared.immutable import immutable
 
 Out = dict[str, Any]
@@ -43,6 +51,8 @@ class ChatForm:
                 return self._chunk({"content": piece.text}) | void
             case ThoughtPiece():
                 return self._chunk({"reasoning_content": piece.text})
+            case ClientCall():
+                return self._chunk({"tool_calls": [{"index": piece.number} | _tool_call(piece)]})
             case Activity():
                 status = {"description": piece.status, "done": piece.is_done}
                 shown = {"event": {"type": "status", "data": status}} if piece.status else {}
@@ -56,9 +66,11 @@ class ChatForm:
         """Return the chunk with the usage."""
         return self._head | {"object": "chat.completion.chunk", "choices": [], "usage": usage_of(used)}
 
-    def whole(self, told: GrowingText, thoughts: str, used: TaskUsage) -> Out:
-        """Return the answer as one completion."""
-        message: Out = {"role": "assistant", "content": told.text, "refusal": None}
+    def whole(self, told: GrowingText, calls: Sequence[ClientCall], thoughts: str, used: TaskUsage) -> Out:
+        """Return the answer as one completion. ``calls``: of the client's tools, for which the turn has stopped."""
+        message: Out = {"role": "assistant", "content": told.text or (None if calls else ""), "refusal": None}
+        if calls:
+            message["tool_calls"] = [_tool_call(each) for each in calls]
         if thoughts:
             message["reasoning_content"] = thoughts
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason(told)}
@@ -73,8 +85,14 @@ class ChatForm:
         return self._head | {"object": "chat.completion.chunk", "choices": [choice]}
 
 
+def _tool_call(call: ClientCall) -> Out:
+    return {"id": call.id, "type": "function", "function": {"name": call.tool, "arguments": call.arguments}}
+
+
 def finish_reason(told: GrowingText) -> str:
     """Return why the answer ends, in OpenAI's words. Our own tool calls are no calls of the client."""
+    if told.calls:
+        return "tool_calls"
     return told.finish if told.finish in ("length", "content_filter") else "stop"
 
 

@@ -5,12 +5,11 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from pentad.contracts.turns import TurnTracker
 from pentad.services.gateway.edge.problems import ProblemError
 from pentad.services.gateway.protocols.openai.chat_chunks import ChatForm
 from pentad.services.gateway.protocols.openai.chat_turns import ChatTurn, ChatTurns, failure_of
 from pentad.services.gateway.protocols.openai.errors import error_body
-from pentad.services.gateway.protocols.openai.turn_text import GrowingText, ThoughtPiece
+from pentad.services.gateway.protocols.openai.turn_text import ClientCall, GrowingText, ThoughtPiece
 from pentad.services.gateway.tasks.event_stream import ALIVE
 
 DONE = b"data: [DONE]\n\n"
@@ -19,7 +18,10 @@ DONE = b"data: [DONE]\n\n"
 
 def told_of(turn: ChatTurn) -> GrowingText:
     """Return the text of a turn before its first event. JSON is told whole: what was void would spoil it."""
-    return GrowingText(TurnTracker(turn.message_id), whole=turn.asked.schema is not None)
+    told = GrowingText(turn.tracker, whole=turn.asked.schema is not None)
+    if turn.goes_on is not None:
+        told.task, told.first_step = turn.goes_on.task, turn.goes_on.steps + 1
+    return told
 
 
 class ChatEvents:
@@ -60,13 +62,14 @@ class ChatEvents:
 
 async def whole_answer(turns: ChatTurns, turn: ChatTurn, form: ChatForm) -> dict[str, Any]:
     """Return the answer once the turn has ended. Raises ``ProblemError`` for a turn without one."""
-    told, thoughts = told_of(turn), list[str]()
+    told, thoughts, calls = told_of(turn), list[str](), list[ClientCall]()
     async for pieces in turns.follow(turn, told):
         thoughts += thoughts_in(pieces)
+        calls += [piece for piece in pieces if isinstance(piece, ClientCall)]
     await turns.keep(turn, told)
     if (failure := failure_of(told.end)) is not None:
         raise failure
-    return form.whole(told, "".join(thoughts), await turns.used(turn, told))
+    return form.whole(told, calls, "".join(thoughts), await turns.used(turn, told))
 
 
 def thoughts_in(pieces: Sequence[Any]) -> list[str]:

@@ -5,6 +5,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from pentad.contracts.client_tools import ClientTool
 from pentad.contracts.commands import (
     MAX_CONTENT,
     MAX_HISTORY,
@@ -13,6 +14,13 @@ from pentad.contracts.commands import (
 )
 from pentad.contracts.ids import EXTERNAL_ID_RULE, is_external_id, is_identifier
 from pentad.services.gateway.domain.frames import UnreadableError
+from pentad.services.gateway.protocols.openai.client_tools import (
+    CallResult,
+    check_answered,
+    read_call_result,
+    read_client_tools,
+)
+from pentad.shared.actors.client_tools import digest_of_client_tools
 from pentad.shared.immutable import immutable
 
 AGENT, UTILITY = "pentad", "pentad-utility"
@@ -59,6 +67,7 @@ class ChatAsked:
     system: str
     past: tuple[EarlierText, ...]
     text: str
+    """Text of the last message; '' where the conversation ends with results of tools."""
     files: tuple[SentFile, ...]
     stream: bool = False
     wants_usage: bool = False
@@ -69,6 +78,10 @@ class ChatAsked:
     session: str | None = None
     """Session that `metadata.session_id` names."""
     metadata: Mapping[str, str] | None = None
+    tools: tuple[ClientTool, ...] = ()
+    """Tools that the client runs itself."""
+    results: tuple[CallResult, ...] = ()
+    """Results of calls of such tools that the conversation ends with, before the message if there is one."""
 
     @property
     def history(self) -> tuple[EarlierMessage, ...]:
@@ -94,7 +107,8 @@ class ChatAsked:
     def digest(self) -> str:
         """Digest of what is asked for beside the conversation so far."""
         named = [self.instruction, self.text, [file.path for file in self.files], self.schema]
-        return digest_of(named)
+        results = [[each.call, each.sent.digest] for each in self.results]
+        return digest_of([*named, digest_of_client_tools(self.tools), results])
 
 
 def digest_of(value: Any) -> str:
@@ -146,17 +160,14 @@ def read_chat(body: Mapping[str, Any], data: Sequence[bytes] = ()) -> ChatAsked:
     messages = body.get("messages")
     if not isinstance(messages, list) or not 1 <= len(messages) <= _MAX_MESSAGES:
         raise UnreadableError(f"messages: a list of 1 to {_MAX_MESSAGES:,} messages is expected")
-    system, past = list[str](), list[EarlierText]()
-    for number, message in enumerate(messages[:-1]):
-        role, text = read_said(message, f"messages.{number}")
-        if role in ("user", "assistant") and text:
-            past.append(EarlierText("user" if role == "user" else "assistant", text))
-        elif role == "system" and text:
-            system.append(text)
     last = messages[-1]
-    if not isinstance(last, dict) or last.get("role") != "user":
-        raise UnreadableError("messages: the last one must have the role user")
-    text, files = read_parts(last.get("content"), f"messages.{len(messages) - 1}.content", data)
+    speaks = not isinstance(last, dict) or last.get("role") != "tool"
+    system, past, results = _earlier(messages[:-1] if speaks else messages)
+    text, files = "", tuple[SentFile, ...]()
+    if speaks:
+        if not isinstance(last, dict) or last.get("role") != "user":
+            raise UnreadableError("messages: the last one must have the role user, or tool with a result")
+        text, files = read_parts(last.get("content"), f"messages.{len(messages) - 1}.content", data)
     metadata, session = metadata_of(body.get("metadata"))
     return ChatAsked(
         instruction_of(body.get("model")),
@@ -170,16 +181,38 @@ def read_chat(body: Mapping[str, Any], data: Sequence[bytes] = ()) -> ChatAsked:
         user_of(body.get("user")),
         session,
         metadata,
+        read_client_tools(body, nested=True),
+        results,
     )
+
+
+def _earlier(
+    messages: Sequence[Any],
+) -> tuple[list[str], list[EarlierText], tuple[CallResult, ...]]:
+    """Return the system messages, what was said, and the results of tools behind the last answer."""
+    system, past, results, calls = list[str](), list[EarlierText](), list[CallResult](), list[Any]()
+    for number, message in enumerate(messages):
+        where = f"messages.{number}"
+        role, text = read_said(message, where)
+        if role in ("user", "assistant"):
+            results, calls = [], _call_ids(message.get("tool_calls"))
+            if text:
+                past.append(EarlierText("user" if role == "user" else "assistant", text))
+        elif role == "tool":
+            results.append(read_call_result(message.get("tool_call_id"), text, f"{where}.tool_call_id"))
+        elif role == "system" and text:
+            system.append(text)
+    if results:
+        check_answered(calls, results)
+    return system, past, tuple(results)
+
+
+def _call_ids(calls: Any) -> list[Any]:
+    return [each.get("id") for each in calls if isinstance(each, dict)] if isinstance(calls, list) else []
 
 
 def _check_unsupported(body: Mapping[str, Any]) -> None:
     """Refuse what a client would rely on and that is not done here."""
-    if (body.get("tools") or body.get("functions")) and body.get("tool_choice") != "none":
-        raise UnreadableError(
-            "tools: functions that the client runs are not offered by this model; register them as tools of Pentad "
-            f"(`POST /v1/tools`, a plug-in or an MCP server), or ask the model {UTILITY}, which passes them on"
-        )
     if body.get("n") not in (None, 1):
         raise UnreadableError("n: there is one answer to a message")
     if body.get("audio") is not None or "audio" in (body.get("modalities") or ()):

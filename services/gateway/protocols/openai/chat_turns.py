@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from time import monotonic
 from typing import Any, Literal
 
@@ -16,8 +17,10 @@ from pentad.services.gateway.domain.frames import UnreadableError, read_message
 from pentad.services.gateway.edge.problems import ProblemError, invalid, missing
 from pentad.services.gateway.protocols.openai.chat_places import ChatPlace, ChatPlaces, Scope
 from pentad.services.gateway.protocols.openai.chat_request import ChatAsked, EarlierText, digest_of, texts_of
-from pentad.services.gateway.protocols.openai.kept_responses import KeptResponses
-from pentad.services.gateway.protocols.openai.turn_text import GrowingText, Piece
+from pentad.services.gateway.protocols.openai.kept_calls import KeptCall, KeptClientCalls
+from pentad.services.gateway.protocols.openai.kept_responses import KeptResponse, KeptResponses
+from pentad.services.gateway.protocols.openai.turn_text import ClientCall, GrowingText, Piece
+from pentad.services.gateway.tasks.client_results import ClientResults
 from pentad.services.gateway.tasks.control import Control
 from pentad.services.gateway.tasks.event_stream import HEARTBEAT_S
 from pentad.services.gateway.tasks.file_routes import problem_of_file
@@ -37,6 +40,8 @@ from pentad.shared.workspace.workspace import NOT_SET, Workspaces
 
 _CANCEL_S, _LOOK_S = 30.0, 0.1
 """Seconds in which the task of a turn is found that is to be cancelled, and between two looks."""
+_TOO_LATE = frozenset({404, 409})
+"""Statuses of results that are not taken any more."""
 _UNFORKABLE = frozenset({404, 409, 410})
 """Statuses of forks that cannot be made: the conversation begins anew with its texts."""
 
@@ -66,6 +71,13 @@ class ChatTurn:
     keys: SessionKeys
     message_id: str
     stream: TurnStream
+    goes_on: KeptCall | None = None
+    """Call of the client's tool with whose result the turn goes on; None: the message begins it."""
+
+    @property
+    def tracker(self) -> TurnTracker:
+        """The turn before its first event."""
+        return _tracker(self.message_id, self.goes_on)
 
     def texts(self, answer: str) -> list[list[str]]:
         """Return the conversation as the client has it after this answer."""
@@ -79,6 +91,7 @@ class ChatStores:
 
     places: ChatPlaces
     responses: KeptResponses
+    calls: KeptClientCalls
     workspaces: Workspaces | None
 
 
@@ -101,12 +114,14 @@ class ChatTurns:
         queries: Queries,
         forks: Forks,
         control: Control,
+        results: ClientResults,
         stores: ChatStores,
         book: InstructionBook,
     ) -> None:
         self._streams, self._turns, self._queries, self._forks = streams, turns, queries, forks
-        self._control, self._book = control, book
+        self._control, self._results, self._book = control, results, book
         self._places, self._responses, self._workspaces = stores.places, stores.responses, stores.workspaces
+        self._calls = stores.calls
         self._cancelling: set[asyncio.Task[None]] = set()
 
     @property
@@ -121,6 +136,12 @@ class ChatTurns:
         texts = texts_of(asked.past)
         digest = digest_of([texts, asked.digest])
         message_id = await self._places.message_id(scope, digest, naming.key)
+        if asked.results:
+            kept = await self._accept_results(tenant, asked)
+            if kept is not None and not asked.text:
+                keys = self._queries.session_keys(tenant, kept.session)
+                stream = await self._streams.open(keys, kept.after.encode())
+                return ChatTurn(asked, naming, scope, digest, keys, message_id, stream, kept)
         place = await self._place(scope, naming, texts, message_id)
         begun = await self._forked(tenant, asked, place, message_id)
         if begun is None:
@@ -129,6 +150,26 @@ class ChatTurns:
             begun = await self._said(tenant, asked, place, message_id)
         keys, stream = begun
         return ChatTurn(asked, naming, scope, digest, keys, message_id, stream)
+
+    async def _accept_results(self, tenant: str, asked: ChatAsked) -> KeptCall | None:
+        """Hand over the results of the client's tools, and return the call of the last of them, if it is known.
+
+        Results with which the turn has gone on before are left out. Where a message follows, late ones are too.
+        """
+        last = asked.results[-1]
+        kept = [await self._calls.read(tenant, each.call) for each in asked.results]
+        newest = kept[-1]
+        if newest is None and not asked.text:
+            raise missing(f"tool_call_id: there is no call {last.call!r} that waits for its result, or it was long ago")
+        for each, known in zip(asked.results, kept, strict=True):
+            if known is None or newest is None or known.after != newest.after:
+                continue
+            try:
+                await self._results.accept(tenant, known.task, each.call, each.sent, known.session)
+            except ProblemError as problem:
+                if not asked.text or problem.status not in _TOO_LATE:
+                    raise
+        return newest
 
     async def _check_model(self, instruction: str) -> None:
         if instruction and instruction not in await self._book.runnables(instruction):
@@ -172,7 +213,13 @@ class ChatTurns:
             task = await self._queries.task(tenant, origin.task)
             named = "" if task is not None and task.instruction == asked.instruction else asked.instruction
             request = ForkRequest(
-                origin.step, message_id, asked.text, named, replace=True, files=tuple(f.path for f in asked.files)
+                origin.step,
+                message_id,
+                asked.text,
+                named,
+                replace=True,
+                files=tuple(f.path for f in asked.files),
+                tools=asked.tools,
             )
             keys = self._forks.session_of(tenant, origin.task, request)
             await self._put_files(keys, asked)
@@ -222,9 +269,21 @@ class ChatTurns:
                 await turn.stream.catch_up()
                 continue
             if isinstance(read, Missed):
-                yield told.after(from_json(read.snapshot))
+                yield await self._whole(turn, told, told.after(from_json(read.snapshot)))
             elif pieces := [piece for event in read for piece in told.after(from_json(event.data))]:
-                yield pieces
+                yield await self._whole(turn, told, pieces)
+
+    async def _whole(self, turn: ChatTurn, told: GrowingText, pieces: list[Piece]) -> list[Piece]:
+        return await self._with_arguments(turn.keys.tenant, told, pieces) if told.calls else pieces
+
+    async def _with_arguments(self, tenant: str, told: GrowingText, pieces: list[Piece]) -> list[Piece]:
+        """Return pieces with the whole arguments of calls, of which the events have only a part."""
+        task = told.turn.task_id
+        for number, piece in enumerate(pieces):
+            if isinstance(piece, ClientCall) and piece.ref is not None and task is not None:
+                arguments = await self._queries.value(tenant, task, piece.ref)
+                pieces[number] = replace(piece, arguments=arguments or piece.arguments)
+        return pieces
 
     async def _looked(self, turn: ChatTurn, told: GrowingText) -> list[Piece]:
         """Return what a look at the turn's task says: it may have ended without our being told."""
@@ -239,10 +298,12 @@ class ChatTurns:
 
     async def used_by(self, tenant: str, told: GrowingText) -> TaskUsage:
         """Return the usage of a turn's own steps; that of the whole task where its steps cannot be read."""
-        keys = self._queries.task_keys(tenant, told.task) if told.task else None
-        total = TaskUsage()
+        task, begun, steps, total = told.task, told.first_step - 1, told.step, TaskUsage()
+        if told.calls and (kept := await self._calls.read(tenant, told.calls[0].id)) is not None:
+            task, begun, steps = kept.task, kept.begun, kept.steps
+        keys = self._queries.task_keys(tenant, task) if task else None
         with suppress(DamagedError):
-            for step in [] if keys is None else await self._queries.step_records(keys, told.first_step - 1, told.step):
+            for step in [] if keys is None else await self._queries.step_records(keys, begun, steps):
                 total = total.plus(step.usage)
         return total if total.input_tokens or told.usage is None else told.usage
 
@@ -253,10 +314,23 @@ class ChatTurns:
         if told.end is not None and told.end.ok:
             place = turn.keys.session, told.task, told.step
             await self._places.keep(turn.scope, turn.texts(told.text), *place)
+            await self._keep_calls(turn, told)
             if turn.naming.key is None:
                 await self._places.ended(turn.scope, turn.digest)
         else:
             await self._forget(turn)
+
+    async def _keep_calls(self, turn: ChatTurn, told: GrowingText) -> None:
+        """Keep to which task the calls belong for which the turn has stopped."""
+        task = told.turn.task_id
+        if not told.calls or task is None:
+            return
+        begun, steps = await self._queries.steps_of_turn(turn.keys.tenant, task)
+        if turn.goes_on is not None:
+            begun = turn.goes_on.steps
+        after = turn.stream.position.decode()
+        kept = KeptCall(session=turn.keys.session, task=task, after=after, begun=begun, steps=steps)
+        await self._calls.keep(turn.keys.tenant, [each.id for each in told.calls], kept)
 
     async def keep_response(self, keys: SessionKeys, response: str, told: GrowingText) -> None:
         """Keep where a conversation stands behind a response."""
@@ -267,20 +341,26 @@ class ChatTurns:
         """Forget where a conversation stands behind a response."""
         await self._places.drop(_responses_of(tenant), [response])
 
-    async def told(self, tenant: str, session: str, message_id: str, *, whole: bool) -> tuple[GrowingText, list[Piece]]:
-        """Return a turn as far as its events are written, and the pieces of it. ``whole``: only its last answer."""
-        turn = await self._queries.turn(self._queries.session_keys(tenant, session), message_id)
-        told = GrowingText(TurnTracker(message_id), whole)
-        pieces = [piece for event in turn.events for piece in told.after(event)]
-        if turn.task_id is not None and (task := await self._queries.task(tenant, turn.task_id)) is not None:
+    async def told(self, tenant: str, kept: KeptResponse) -> tuple[GrowingText, list[Piece]]:
+        """Return the turn of a response as far as its events are written, and the pieces of it."""
+        keys = self._queries.session_keys(tenant, kept.session)
+        told = GrowingText(_tracker(kept.message_id, kept.goes_on), kept.is_json)
+        if kept.goes_on is None:
+            turn = await self._queries.turn(keys, kept.message_id)
+            events, name = turn.events, turn.task_id
+        else:
+            told.task, told.first_step = kept.goes_on.task, kept.goes_on.steps + 1
+            events, name = await self._queries.events_after(keys, kept.goes_on.after), kept.goes_on.task
+        pieces = [piece for event in events for piece in told.after(event)]
+        if name is not None and (task := await self._queries.task(tenant, name)) is not None:
             pieces += told.settled(task.model_dump(mode="json"))
-        return told, pieces
+        return told, await self._with_arguments(tenant, told, pieces)
 
-    async def cancel(self, tenant: str, session: str, message_id: str) -> None:
-        """Cancel the turn of a message; one that has ended stays as it is. Raises ``ProblemError`` (503)."""
-        known = await self._queries.turn(self._queries.session_keys(tenant, session), message_id)
-        if known.end is None and known.task_id is not None:
-            await self._control.ask("cancel", tenant, known.task_id)
+    async def cancel(self, tenant: str, kept: KeptResponse) -> None:
+        """Cancel the turn of a response; one that has ended stays as it is. Raises ``ProblemError`` (503)."""
+        told, _ = await self.told(tenant, kept)
+        if told.end is None and told.turn.task_id is not None:
+            await self._control.ask("cancel", tenant, told.turn.task_id)
 
     async def delivered(self, turn: ChatTurn) -> None:
         """Note that the client has its answer: what it says in the same words to the same session is new."""
@@ -316,6 +396,11 @@ class ChatTurns:
         await cancel_all(self._cancelling)
 
 
+def _tracker(message_id: str, goes_on: KeptCall | None) -> TurnTracker:
+    """Return a turn before its first event."""
+    return TurnTracker(message_id) if goes_on is None else TurnTracker("", goes_on.task, routed=True)
+
+
 def failure_of(end: TurnEnd | None) -> ProblemError | None:
     """Return the refusal for a turn that has ended without an answer; None for one with an answer."""
     if end is None or end.ok:
@@ -342,6 +427,7 @@ def _message(asked: ChatAsked, keys: SessionKeys, message_id: str, *, brings_his
         "instruction": asked.instruction or None,
         "files": [file.path for file in asked.files] or None,
         "history": asked.history if brings_history else None,
+        "tools": asked.tools or None,
     }
     if asked.schema is not None:
         body |= {"output_schema": asked.schema, "task_id": NEW_TASK}

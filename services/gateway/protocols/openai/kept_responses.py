@@ -4,6 +4,7 @@ from pydantic import ValidationError
 
 from pentad.contracts.envelope import Contract
 from pentad.contracts.ids import shard_of
+from pentad.services.gateway.protocols.openai.kept_calls import KeptCall
 from pentad.services.gateway.protocols.openai.responses_items import ResponseForm, response_id
 from pentad.services.gateway.tasks.patience import persist
 from pentad.shared.keys import chat_response
@@ -21,6 +22,7 @@ class KeptResponse(Contract):
     metadata: dict[str, str] | None = None
     background: bool = False
     is_json: bool = False
+    goes_on: KeptCall | None = None
 
     def form(self) -> ResponseForm:
         """Return the form of the response."""
@@ -33,6 +35,7 @@ class KeptResponse(Contract):
             self.metadata,
             background=self.background,
             is_json=self.is_json,
+            goes_on=self.goes_on,
         )
 
 
@@ -53,6 +56,7 @@ class KeptResponses:
             metadata=None if form.metadata is None else dict(form.metadata),
             background=form.background,
             is_json=form.is_json,
+            goes_on=form.goes_on,
         )
         key = self._key(tenant, response_id(form.message_id))
         await persist(lambda: self._store.call("SET", key, kept.to_json(), "NX", "EX", self._ttl_s))

@@ -8,8 +8,16 @@ from pydantic_core import to_json
 
 from pentad.contracts.events import SessionEvent, TaskUsage, ToolCallEvent, ToolResultEvent
 from pentad.services.gateway.protocols.openai.chat_chunks import Out
+from pentad.services.gateway.protocols.openai.kept_calls import KeptCall
 from pentad.services.gateway.protocols.openai.responses_request import RESPONSE
-from pentad.services.gateway.protocols.openai.turn_text import Activity, GrowingText, Piece, TextPiece, ThoughtPiece
+from pentad.services.gateway.protocols.openai.turn_text import (
+    Activity,
+    ClientCall,
+    GrowingText,
+    Piece,
+    TextPiece,
+    ThoughtPiece,
+)
 from pentad.shared.immutable import immutable
 
 _LABEL = "pentad"
@@ -35,6 +43,8 @@ class ResponseForm:
     background: bool = False
     is_json: bool = False
     """Whether only the last answer is told."""
+    goes_on: KeptCall | None = None
+    """Call of the client's tool with whose result the turn goes on; None: a message begins it."""
 
     def shown(self, status: str, output: Sequence[Out], **more: Any) -> Out:
         """Return the response. ``more``: fields with other values."""
@@ -88,6 +98,8 @@ class ResponseItems:
                 return list(self._text(piece.text))
             case ThoughtPiece():
                 return list(self._thought(piece.text))
+            case ClientCall():
+                return list(self._client_call(piece))
             case Activity():
                 return list(self._activity(piece.event))
 
@@ -176,6 +188,8 @@ class ResponseItems:
     def _activity(self, event: SessionEvent) -> Iterator[Out]:
         """Tell of our tools as of those of a server, which no client tries to run."""
         if isinstance(event, ToolCallEvent):
+            if event.client:  # it is told when the turn stops for it
+                return
             args = event.args if isinstance(event.args, str) else to_json(event.args).decode()
             call = {"name": event.tool, "arguments": args, "server_label": _LABEL, "output": None, "error": None}
             yield from self._begun({"type": "mcp_call", "status": "in_progress", **call})
@@ -184,6 +198,17 @@ class ResponseItems:
             place = self._calls.pop(event.tool_call_id, None)
             if place is not None:
                 yield from self._result(place, event)
+
+    def _client_call(self, call: ClientCall) -> Iterator[Out]:
+        """Tell of a call that the client makes."""
+        named = {"call_id": call.id, "name": call.tool}
+        yield from self._begun({"type": "function_call", "status": "in_progress", **named, "arguments": ""})
+        place = len(self.output) - 1
+        yield self._of(place, "response.function_call_arguments.delta", delta=call.arguments)
+        self.output[place]["arguments"] = call.arguments
+        told = {"name": call.tool, "arguments": call.arguments}
+        yield self._of(place, "response.function_call_arguments.done", **told)
+        yield from self._call_ends(place, "completed")
 
     def _result(self, place: int, event: ToolResultEvent) -> Iterator[Out]:
         item = self.output[place]
@@ -199,7 +224,7 @@ class ResponseItems:
         yield self._event("response.output_item.done", output_index=place, item=_copy(self.output[place]))
 
 
-_PREFIXES = {"message": "msg_", "reasoning": "rs_", "mcp_call": "mcp_"}
+_PREFIXES = {"message": "msg_", "reasoning": "rs_", "mcp_call": "mcp_", "function_call": "fc_"}
 
 
 def _copy(item: Out) -> Out:

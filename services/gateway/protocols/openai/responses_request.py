@@ -16,9 +16,11 @@ from pentad.services.gateway.protocols.openai.chat_request import (
     schema_of,
     user_of,
 )
+from pentad.services.gateway.protocols.openai.client_tools import CallResult, read_call_result, read_client_tools
 from pentad.shared.immutable import immutable
 
 _MAX_ITEMS = 4_000
+_OUTPUT = "function_call_output"
 RESPONSE = "resp_"
 """Begins the id of every response."""
 
@@ -40,13 +42,9 @@ class ResponseAsked:
 
 def read_response(body: Mapping[str, Any], data: Sequence[bytes] = ()) -> ResponseAsked:
     """Read the request for a response. Raises ``UnreadableError``. ``data``: as `read_chat` takes it."""
-    if body.get("tools") and body.get("tool_choice") != "none":
-        raise UnreadableError(
-            "tools: tools that the client or OpenAI runs are not offered; register tools of Pentad "
-            "(`POST /v1/tools`, a plug-in or an MCP server)"
-        )
-    system, past, last = _conversation(body.get("input"))
-    text, files = read_parts(last.get("content"), "input", data)
+    tools = read_client_tools(body, nested=False)
+    system, past, results, last = _conversation(body.get("input"))
+    text, files = ("", ()) if last is None else read_parts(last.get("content"), "input", data)
     instructions = body.get("instructions")
     if instructions is not None and not isinstance(instructions, str):
         raise UnreadableError("instructions: a text is expected")
@@ -63,6 +61,8 @@ def read_response(body: Mapping[str, Any], data: Sequence[bytes] = ()) -> Respon
         user=user_of(body.get("user")),
         session=session,
         metadata=metadata,
+        tools=tools,
+        results=results,
     )
     asked = ResponseAsked(
         chat, _previous(body), _conversation_id(body), body.get("store") is not False, flag_of(body, "background")
@@ -76,26 +76,39 @@ def read_response(body: Mapping[str, Any], data: Sequence[bytes] = ()) -> Respon
     return asked
 
 
-def _conversation(given: Any) -> tuple[list[str], tuple[EarlierText, ...], Mapping[str, Any]]:
-    """Return the system messages, the earlier messages, and the last one. Other items, as calls, are left out."""
+def _conversation(
+    given: Any,
+) -> tuple[list[str], tuple[EarlierText, ...], tuple[CallResult, ...], Mapping[str, Any] | None]:
+    """Return the system messages, the earlier ones, the results of tools behind the last answer, and the last message,
+    if the conversation ends with one. Other items are left out.
+    """
     items = [{"role": "user", "content": given}] if isinstance(given, str) else given
     if not isinstance(items, list) or not 1 <= len(items) <= _MAX_ITEMS:
         raise UnreadableError(f"input: a text, or a list of 1 to {_MAX_ITEMS:,} items is expected")
-    system, past = list[str](), list[EarlierText]()
-    for number, item in enumerate(items[:-1]):
+    last = items[-1]
+    speaks = not isinstance(last, dict) or last.get("type", "message") != _OUTPUT
+    system, past, results = list[str](), list[EarlierText](), list[CallResult]()
+    for number, item in enumerate(items[:-1] if speaks else items):
+        where = f"input.{number}"
         if not isinstance(item, dict):
-            raise UnreadableError(f"input.{number}: an object is expected")
-        if item.get("type", "message") != "message":
+            raise UnreadableError(f"{where}: an object is expected")
+        kind = item.get("type", "message")
+        if kind == _OUTPUT:
+            results.append(read_call_result(item.get("call_id"), item.get("output"), f"{where}.call_id"))
+        if kind != "message":
             continue
-        role, text = read_said(item, f"input.{number}")
-        if role in ("user", "assistant") and text:
-            past.append(EarlierText("user" if role == "user" else "assistant", text))
+        role, text = read_said(item, where)
+        if role in ("user", "assistant"):
+            results = []
+            if text:
+                past.append(EarlierText("user" if role == "user" else "assistant", text))
         elif role == "system" and text:
             system.append(text)
-    last = items[-1]
+    if not speaks:
+        return system, tuple(past), tuple(results), None
     if not isinstance(last, dict) or last.get("role") != "user" or last.get("type", "message") != "message":
-        raise UnreadableError("input: the last item must be a message with the role user")
-    return system, tuple(past), last
+        raise UnreadableError("input: the last item must be a message with the role user, or a function_call_output")
+    return system, tuple(past), tuple(results), last
 
 
 def _previous(body: Mapping[str, Any]) -> str | None:

@@ -73,6 +73,7 @@ class ResponsesRoutes:
             asked.store,
             asked.background,
             asked.chat.schema is not None,
+            turn.goes_on,
         )
         headers = session_header_of(turn)
         try:
@@ -136,7 +137,7 @@ class ResponsesRoutes:
         """Cancel the turn of a response, and return it; one that has ended stays as it is."""
         tenant = tenant_of(request)
         known = await self._known(request, tenant)
-        await self._turns.cancel(tenant, known.session, known.message_id)
+        await self._turns.cancel(tenant, known)
         return answer(await self._shown(tenant, known))
 
     async def _known(self, request: "Request", tenant: str) -> KeptResponse:
@@ -148,7 +149,7 @@ class ResponsesRoutes:
 
     async def _shown(self, tenant: str, known: KeptResponse) -> Out:
         """Return a response, made of the events of its turn that are kept."""
-        told, events = await self._turns.told(tenant, known.session, known.message_id, whole=known.is_json)
+        told, events = await self._turns.told(tenant, known)
         items = ResponseItems(known.form())
         for piece in events:
             items.after(piece)

@@ -22,7 +22,7 @@ from pentad.contracts.events import (
     ToolProgress,
     ToolResultEvent,
 )
-from pentad.contracts.turns import ASKED, NEEDS_APPROVAL, TurnEnd, TurnTracker
+from pentad.contracts.turns import ASKED, NEEDS_APPROVAL, NEEDS_CLIENT, TurnEnd, TurnTracker
 from pentad.services.gateway.domain.waited_turn import known_event
 from pentad.shared.immutable import immutable
 
@@ -64,7 +64,21 @@ class Activity:
         return self.event.model_dump(mode="json", exclude_none=True)
 
 
-Piece = TextPiece | ThoughtPiece | Activity
+@immutable
+class ClientCall:
+    """A call of a client's tool: the turn stops for its result."""
+
+    number: int
+    """Place among the calls of the turn."""
+    id: str
+    tool: str
+    arguments: str
+    """Arguments as JSON."""
+    ref: str | None = None
+    """Name under which the arguments are kept whole, if they were cut."""
+
+
+Piece = TextPiece | ThoughtPiece | Activity | ClientCall
 
 
 @dataclass
@@ -97,11 +111,20 @@ class GrowingText:
     _answer: str = ""
     """Last answer, where only that is told."""
     _asked: dict[str, ApprovalRequest] = field(default_factory=dict)
+    _calls: dict[str, ToolCallEvent] = field(default_factory=dict)
+    """Calls of the client's tools without a result."""
 
     @property
     def end(self) -> TurnEnd | None:
         """End of the turn; None while it goes on."""
         return self.turn.end
+
+    @property
+    def calls(self) -> list[ClientCall]:
+        """The calls of the client's tools for which the turn has stopped; none while it goes on."""
+        if self.end is None or self.end.outcome != "waiting":
+            return []
+        return [_client_call(number, event) for number, event in enumerate(self._calls.values())]
 
     def after(self, event: Mapping[str, Any]) -> list[Piece]:
         """Return what the session's next event adds; nothing for an event of another turn."""
@@ -146,6 +169,10 @@ class GrowingText:
             self._asked[event.tool_call_id] = event
         elif isinstance(event, ApprovalEvent):
             self._asked.pop(event.tool_call_id, None)
+        elif isinstance(event, ToolCallEvent) and event.client:
+            self._calls[event.tool_call_id] = event
+        elif isinstance(event, ToolResultEvent):
+            self._calls.pop(event.tool_call_id, None)
         elif isinstance(event, TaskEnd) and event.parent_task_id is None:
             self.usage = event.usage
 
@@ -213,13 +240,24 @@ class GrowingText:
         end = self.end
         if self.whole and self._answer:
             yield self.add(self._answer)
-        if end is None or end.outcome != "waiting" or end.reason == ASKED:
+        yield from self.calls
+        if (
+            end is None
+            or end.outcome != "waiting"
+            or end.reason == ASKED
+            or (end.reason == NEEDS_CLIENT and self.calls)
+        ):
             return
         asked = list(self._asked.values())
         if end.reason == NEEDS_APPROVAL and asked:
             yield self.add(self._gap() + _APART.join(map(_question, asked)))
         else:
             yield self.add(f"{self._gap()}(The task waits: {end.reason or 'for you'}.)")
+
+
+def _client_call(number: int, event: ToolCallEvent) -> ClientCall:
+    arguments = event.args if isinstance(event.args, str) else to_json(event.args).decode()
+    return ClientCall(number, event.tool_call_id, event.tool, arguments, event.ref)
 
 
 def _question(request: ApprovalRequest) -> str:

@@ -1,0 +1,64 @@
+"""The tools that the sender of a turn's message has itself, for the steps of the turn."""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+
+from pentad.contracts.client_tools import ClientTool
+from pentad.contracts.instructions import Instruction
+from pentad.contracts.tools import ToolSpec
+from pentad.services.task_runner.step import Step
+from pentad.shared.actors.client_tools import CLIENT_TOOLS, digest_of_client_tools, read_client_tools
+from pentad.shared.errors import DamagedError
+from pentad.shared.immutable import immutable
+from pentad.shared.store.store import Store, guarded
+
+_MOST_KEPT = 64
+
+
+@immutable
+class OfferedClientTools:
+    """A client's tools as a model is offered them."""
+
+    digest: str = ""
+    specs: Mapping[str, ToolSpec] = field(default_factory=dict)
+    """The tools by name."""
+
+
+NO_CLIENT_TOOLS = OfferedClientTools()
+
+
+class ClientTools:
+    """Reads the tools of clients, and keeps those that were read lately, by their digest."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: OrderedDict[str, OfferedClientTools] = OrderedDict()
+
+    async def of(self, step: Step, instruction: Instruction) -> OfferedClientTools:
+        """Return the tools that the sender of the turn's message has itself. Raises ``DamagedError``.
+
+        A node of a graph whose instruction calls no tools is offered none.
+        """
+        if step.task.graph and instruction.tools is not None and not instruction.tools:
+            return NO_CLIENT_TOOLS
+        if step.arrived.users:
+            tools = step.arrived.users[-1].message.tools
+            return self._kept(digest_of_client_tools(tools), tools) if tools else NO_CLIENT_TOOLS
+        digest = step.task.client_tools
+        if not digest:
+            return NO_CLIENT_TOOLS
+        return self._known.get(digest) or self._kept(digest, await self._read(step))
+
+    async def _read(self, step: Step) -> Sequence[ClientTool]:
+        raw = await guarded("tools of the client", self._store.call, "HGET", step.keys.big, CLIENT_TOOLS)
+        try:
+            return read_client_tools(raw or b"")
+        except ValueError:
+            raise DamagedError(f"the tools of the client of task {step.keys.task} cannot be read") from None
+
+    def _kept(self, digest: str, tools: Sequence[ClientTool]) -> OfferedClientTools:
+        made = self._known[digest] = OfferedClientTools(digest, {tool.name: tool.spec for tool in tools})
+        while len(self._known) > _MOST_KEPT:
+            self._known.popitem(last=False)
+        return made
