@@ -1,7 +1,8 @@
 """Values that never change, as cheap to make as those that may."""
 
-from dataclasses import dataclass, field
-from typing import TypeVar, dataclass_transform
+from dataclasses import dataclass, field, fields
+from reprlib import recursive_repr
+from typing import Any, TypeVar, dataclass_transform
 
 T = TypeVar("T")
 
@@ -13,4 +14,13 @@ def immutable(cls: type[T]) -> type[T]:
     ``dataclass(frozen=True)`` does the same at run time, and its instances cost four times as much to make. It is for
     what plug-ins get into their hands; this is for what each message makes.
     """
-    return dataclass(slots=True, unsafe_hash=True)(cls)
+    if "__repr__" not in vars(cls):
+        cls.__repr__ = _shown  # type: ignore[method-assign]  # each class's own would be compiled at every start
+    return dataclass(slots=True, unsafe_hash=True, repr=False)(cls)
+
+
+@recursive_repr()
+def _shown(value: Any) -> str:
+    """Return the text by which a value is shown, the same as that of any dataclass."""
+    shown = (f"{f.name}={getattr(value, f.name)!r}" for f in fields(value) if f.repr)
+    return f"{type(value).__qualname__}({', '.join(shown)})"

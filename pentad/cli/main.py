@@ -14,7 +14,7 @@ from pentad.contracts.plain_json import read_json
 from pentad.contracts.records import SHOWN_STATUSES
 from pentad.contracts.streams import SERVICES
 from pentad.shared.command_settings import adopt_env_file, command_settings
-from pentad.shared.service.exits import USAGE, exit_code_of, say_unknown_variables
+from pentad.shared.service.exits import USAGE, exit_code_of, leave, say_unknown_variables
 from pentad.shared.service.options import add_serve_options
 from pentad.shared.settings import load_settings
 
@@ -63,6 +63,11 @@ _PAGE = 20
 _MAX_LIMIT = 1_000_000
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 """Seconds of each unit of time."""
+
+
+def command() -> NoReturn:
+    """Be the program ``pentad``: run the command of the command line, and end the process with its exit code."""
+    leave(main())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -571,4 +576,4 @@ def _json(parser: argparse.ArgumentParser, text: str = "print JSON", *, again: b
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    command()

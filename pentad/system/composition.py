@@ -16,7 +16,7 @@ from pentad.shared.embedded.redis_folder import write_atomically
 from pentad.shared.errors import SettingsError
 from pentad.shared.plugins.definition import ToolDefinition
 from pentad.shared.service.options import Options
-from pentad.shared.service.process import Stop, StopAskedError
+from pentad.shared.service.process import Stop, StopAskedError, collections_deferred
 from pentad.shared.service.run import Build, Ready, run_services, say_ready
 from pentad.shared.service.runnable import RunnableService
 from pentad.shared.settings import Settings
@@ -29,7 +29,8 @@ Roots = Callable[[Service], Build]
 
 def composition_root(service: Service) -> Build:
     """``build`` of ``services.NAME.app``."""
-    return cast(Build, import_module(_module_of(service)).build)
+    with collections_deferred():
+        return cast(Build, import_module(_module_of(service)).build)
 
 
 def _module_of(service: Service) -> str:

@@ -24,9 +24,16 @@ from pentad.shared.metrics import counted_here
 from pentad.shared.models.configured_models import configured_models
 from pentad.shared.policies.policy_list import configured_policies
 from pentad.shared.presence.loop_holds import watch_loop
-from pentad.shared.service.exits import DONE, FAILED, line_of
+from pentad.shared.service.exits import DONE, FAILED, leave, line_of
 from pentad.shared.service.http import awaited, checks_of, outages_of, unmet
-from pentad.shared.service.process import Stop, StopAskedError, cancel_and_wait, run_loop, settle
+from pentad.shared.service.process import (
+    Stop,
+    StopAskedError,
+    cancel_and_wait,
+    collections_deferred,
+    run_loop,
+    settle,
+)
 from pentad.shared.service.run import give_way, stop_services
 from pentad.shared.service.runnable import HasNotes, RunnableService
 from pentad.shared.settings import Settings, take_into_environment
@@ -118,7 +125,8 @@ async def _serve(launch: ProcessLaunch, parent: ParentConnection, stop: Stop) ->
         if not (environment := await parent.received()):
             return DONE
         take_into_environment(unpacked_line(environment))
-        build: Callable[..., RunnableService] = import_module(launch.module).build
+        with collections_deferred():
+            build: Callable[..., RunnableService] = import_module(launch.module).build
         if not (told := await parent.received()):
             return DONE
         order: Order = unpacked_line(told)
@@ -192,4 +200,4 @@ def main(argument: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    leave(main(sys.argv[1]))

@@ -3,7 +3,8 @@
 import sys
 
 from pentad.services.embedding.app import build
+from pentad.shared.service.exits import leave
 from pentad.shared.service.run import main_of
 
 if __name__ == "__main__":
-    sys.exit(main_of("embedding", sys.argv[1:], build))
+    leave(main_of("embedding", sys.argv[1:], build))

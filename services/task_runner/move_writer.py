@@ -123,7 +123,7 @@ class MoveWriter:
 
         ``answered_at``: times of its answers. ``instruction``: the one that this task runs, which a new task runs too.
         """
-        here = [n for n, turn in enumerate(turns) if self._leaves(turn, departure, answered_at)]
+        here = self._turns_of(departure.move.message_id, turns, answered_at)
         for n in here:
             self._commit.drop(self._session.turns, turns[n].to_json())
         message, now, to = departure.message, self._writer.clock(), receiver.keys
@@ -144,12 +144,17 @@ class MoveWriter:
         if departure.found is not None:  # it waits again
             self._commit.incr(load(to.shard), **{"mail": 1, f"tenant:{to.tenant}": 1})
 
-    def _leaves(self, turn: SessionMessage, departure: Departure, answered_at: Collection[str | None]) -> bool:
-        if turn.task_id != self._keys.task:
-            return False
-        if turn.role == "user":
-            return turn.message_id == departure.message.message_id
-        return turn.at in answered_at
+    def _turns_of(
+        self, message_id: str, turns: Sequence[SessionMessage], answered_at: Collection[str | None]
+    ) -> list[int]:
+        """Return the positions of the message and of its answers, which come after it.
+
+        An answer before it may be of the same millisecond, and stays.
+        """
+        ours = [(n, turn) for n, turn in enumerate(turns) if turn.task_id == self._keys.task]
+        said = [n for n, turn in ours if turn.role == "user" and turn.message_id == message_id]
+        begin = said[0] if said else -1
+        return said + [n for n, turn in ours if n > begin and turn.role != "user" and turn.at in answered_at]
 
     def tell(self, departure: Departure, receiver: Receiver, fate: Fate, effects: Sequence[PastEffect]) -> None:
         """Tell the session's clients, and that the other task begins, if it does."""

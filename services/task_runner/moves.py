@@ -95,7 +95,8 @@ class Moves:
         )
         store, session = self._steps.actors.store, SessionKeys(step.keys.shard, step.keys.tenant, step.task.session)
         turns = await guarded("turns", last_turns, store, session, TURNS_KEPT)
-        answered_at = {lines[n].get("at") for n in found.positions} if found is not None else set()
+        positions = found.positions if found is not None else ()
+        answered_at = {lines[n].get("at") for n in positions if lines[n]["role"] == "assistant"}
         chosen = await self._instructions.of(step.keys, step.task) if receiver.header is None else None
         writer.hand_over(departure, receiver, turns, answered_at, chosen.instruction if chosen is not None else None)
         specs = await self._tools.specs()

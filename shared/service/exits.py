@@ -1,9 +1,11 @@
 """How a command ends: its exit code, and one line on stderr that says what to do."""
 
+import atexit
 import os
 import sys
 import traceback
 from collections.abc import Callable
+from typing import NoReturn
 
 from pentad.shared.command_settings import unknown_variables
 from pentad.shared.errors import PentadError
@@ -25,6 +27,22 @@ def exit_code_of(work: Callable[[], int], *, prog: str, debug: bool = False) -> 
             traceback.print_exc()
         print(f"{prog}: {line_of(error)}", file=sys.stderr)
         return FAILED
+
+
+def leave(code: int) -> NoReturn:
+    """End this process with an exit code. What is registered to run at its end runs, and what was printed is written.
+
+    ``sys.exit`` does the same and then frees every module, class and schema by itself, which takes a command 0.1 s and
+    ``pentad up`` 0.3 s of processor time. The system frees all of it at once.
+    """
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):  # whoever read it has left, or it is closed
+            code = code or FAILED
+    os._exit(code)
 
 
 def say_unknown_variables(prog: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from pentad import GatewayUnreachable, connect
 from tests.support.processes.up import Up
+from tests.support.slow import rarely
 from tests.support.waiting import SLOW_START, wait_until
 
 pytestmark = pytest.mark.acceptance
@@ -177,7 +178,9 @@ async def test_when_the_system_is_killed_its_archiver_ends_and_the_next_has_the_
         assert "stands by" not in up.err
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number", rarely([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], signal.SIGINT, signal.SIGTERM)
+)
 async def test_it_ends_with_the_system_at_every_signal(tmp_path: Path, number: signal.Signals) -> None:
     with Up(tmp_path, {"PENTAD_LOG_FORMAT": "json"}) as up:
         await wait_until("the system to be ready", lambda: '"ready on ' in up.err)

@@ -155,6 +155,7 @@ async def test_a_killed_runner_changes_nothing_of_a_graph(tmp_path: Path) -> Non
             assert repeated["judge"] <= (model.asked[session][number - 1] == "judge")
 
 
+@pytest.mark.slow
 async def test_a_runner_that_is_killed_again_and_again_comes_to_the_same_end(tmp_path: Path) -> None:
     """It is killed wherever it is: before, in and after commits."""
     async with stand(tmp_path) as (system, _, bus):

@@ -16,6 +16,7 @@ from tests.support.ports import free_port
 from tests.support.processes.cluster import Cluster
 from tests.support.processes.stage import Stage, echo_asks, new_session, stage
 from tests.support.redis.raw_redis import events_of, publish
+from tests.support.slow import rarely
 from tests.support.waiting import wait_until
 from tests.support.web.page_server import page_server
 
@@ -47,7 +48,7 @@ def texts_of(state: dict[str, Any], task: str) -> list[str]:
     return [step["text"] for step in state["tasks"][task]["steps"] if step["text"]]
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("transport", rarely(TRANSPORTS, "sse"))
 async def test_three_tasks_are_followed_while_their_gateway_is_killed_again_and_again(
     cluster: Cluster, transport: str
 ) -> None:

@@ -13,17 +13,17 @@ from tests.support.processes.crew import crew
 from tests.support.processes.gates import Gates, plan, planned
 from tests.support.redis.bus_client import Bus
 from tests.support.redis.redis_server import RedisServer
+from tests.support.slow import rarely
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 
-CALLS = 5
 COUNTS = {"gateway": 1, "router": 1, "task-runner": 1, "tool-worker": 1}
-PROGRAM = f"""
+PROGRAM = """
 import time
 told = []
-for n in range({CALLS}):
-    told.append(gate_unsafe(gate="all", tag=f"call{{n}}"))
+for n in range(CALLS):
+    told.append(gate_unsafe(gate="all", tag=f"call{n}"))
     print("after", n)
     time.sleep(1.5)
 told
@@ -31,8 +31,9 @@ told
 """After each call it is at work for longer than a test needs to see that, and to kill its worker."""
 
 
-async def test_a_program_of_five_calls_survives_its_worker_killed_after_each_and_makes_none_twice(
-    tmp_path: Path,
+@pytest.mark.parametrize("calls", rarely([2, 5], 2))
+async def test_a_program_survives_its_worker_killed_after_each_call_and_makes_none_twice(
+    tmp_path: Path, calls: int
 ) -> None:
     """The worker is killed while the program waits for a person, and again while it works with the call's result."""
     gates = Gates(tmp_path / "gates")
@@ -46,8 +47,8 @@ async def test_a_program_of_five_calls_survives_its_worker_killed_after_each_and
         httpx2.AsyncClient(base_url=team.named("gateway")[0].url, trust_env=False, timeout=30) as http,
     ):
         (worker,) = team.named("tool-worker")
-        await bus.send(plan([("run_program", {"code": PROGRAM})]), "s1")
-        for n in range(CALLS):
+        await bus.send(plan([("run_program", {"code": PROGRAM.replace("CALLS", str(calls))})]), "s1")
+        for n in range(calls):
             asked = (await bus.until("s1", "approval_request", n + 1))[n]
             team.restart(worker)
             await team.ready(worker)
@@ -58,13 +59,13 @@ async def test_a_program_of_five_calls_survives_its_worker_killed_after_each_and
             team.restart(worker)
             await team.ready(worker)
         (end,) = await bus.until("s1", "task_end")
-        assert (end["status"], worker.kills) == ("completed", 2 * CALLS)
-        tags = [f"call{n}" for n in range(CALLS)]
+        assert (end["status"], worker.kills) == ("completed", 2 * calls)
+        tags = [f"call{n}" for n in range(calls)]
         assert [(each.tag, each.attempt) for each in gates.ledger()] == [(tag, 1) for tag in tags]
         outer, *inner = await bus.events("s1", "tool_call")
-        assert [each["parent_call_id"] for each in inner] == [outer["tool_call_id"]] * CALLS
+        assert [each["parent_call_id"] for each in inner] == [outer["tool_call_id"]] * calls
         *_, result = await bus.events("s1", "tool_result")
-        printed = "".join(f"after {n}\n" for n in range(CALLS))
+        printed = "".join(f"after {n}\n" for n in range(calls))
         assert json.loads(result["result"]) == {"result": [f"passed {tag}" for tag in tags], "printed": printed}
 
 

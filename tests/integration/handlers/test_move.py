@@ -183,6 +183,21 @@ async def test_the_sessions_last_turns_and_live_tasks_follow(store: Store, tmp_p
     assert await store.call("HGET", load(0), "mail") == b"0"
 
 
+@pytest.mark.parametrize("other", [2, 3], ids=["the message", "its answer"])
+async def test_an_answer_of_the_same_millisecond_as_what_leaves_stays_among_the_last_turns(
+    store: Store, tmp_path: Path, other: int
+) -> None:
+    mover = await prepared(store, tmp_path)
+    await mover.say("weather", "pasta")
+    (first,) = await mover.tasks()
+    turns = await last_turns(store, SESSION, 10)
+    together = turns[1].model_copy(update={"at": turns[other].at})
+    await store.call("LSET", SESSION.turns, 1, together.to_json())
+    await mover.move("u2", first)
+    await mover.flow.once(TASK_WAKE)
+    assert [t.content for t in await last_turns(store, SESSION, 10)] == ["weather", "to weather", "pasta"]
+
+
 async def running(flow: Flow) -> "asyncio.Task[None]":
     """A step whose model call is under way."""
     flow.model.pause_s = 600

@@ -55,18 +55,17 @@ class PlaceWatch:
         self._before = seen
 
     def _read(self) -> _Seen:
-        raw = self._server.ask("HGETALL", places(0))
-        found = self._server.ask("EVAL", _HEADERS, 0)
+        queue = task_queue(0, "default")
+        lines = [queue, *(f"{queue}:{name}" for name in self._sessions)]
+        raw, found, tenant, *sessions = self._server.ask_all(
+            [("HGETALL", places(0)), ("EVAL", _HEADERS, 0), *(("ZRANGE", key, 0, -1, "WITHSCORES") for key in lines)]
+        )
         return _Seen(
             {key.decode(): (place.decode(), session.decode()) for key, place, session in found},
             {name.decode(): int(n) for name, n in zip(raw[::2], raw[1::2], strict=True)},
-            self._line(task_queue(0, "default")),
-            {name: self._line(f"{task_queue(0, 'default')}:{name}") for name in self._sessions},
+            _line(tenant),
+            {name: _line(line) for name, line in zip(self._sessions, sessions, strict=True)},
         )
-
-    def _line(self, key: str) -> Line:
-        raw = self._server.ask("ZRANGE", key, 0, -1, "WITHSCORES")
-        return {who.decode().split()[0]: float(n) for who, n in zip(raw[::2], raw[1::2], strict=True)}
 
     def _now(self, seen: _Seen) -> Iterator[str]:
         held = [place for place, _ in seen.places.values()]
@@ -86,6 +85,10 @@ class PlaceWatch:
         waiting = dict.fromkeys(seen.tenant, "t") | {who: "s" for line in seen.sessions.values() for who in line}
         if waiting != {who: place for who, (place, _) in seen.places.items() if place in "st"}:
             yield f"{seen.places} wait as {waiting}"
+
+
+def _line(raw: list[bytes]) -> Line:
+    return {who.decode().split()[0]: float(n) for who, n in zip(raw[::2], raw[1::2], strict=True)}
 
 
 def _overtaken(before: _Seen, seen: _Seen) -> Iterator[str]:

@@ -182,10 +182,15 @@ class Server:
 
     def ask(self, *command: Argument) -> Any:
         """Execute a command of the checks; raises what the server says."""
-        reply = self._many([command])[0]
-        if isinstance(reply, Exception):
-            raise reply
-        return reply
+        return self.ask_all([command])[0]
+
+    def ask_all(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+        """Execute commands of the checks on one way to the server and back; raises the first error that it answers."""
+        replies = self._many(commands)
+        for reply in replies:
+            if isinstance(reply, Exception):
+                raise reply
+        return replies
 
     def execute(self, command: Sequence[Argument], now_ms: int) -> Any:
         """Execute a command of a simulated process at this time; errors are returned."""
