@@ -228,6 +228,26 @@ async def test_a_clients_tool_is_an_item_and_its_output_goes_on_with_the_turn(sy
     assert len(model.chats) == 4
 
 
+async def test_a_background_response_stops_for_the_clients_tool_and_goes_on(system: Stage) -> None:
+    tool: Any = {"type": "function", "name": "weather", "parameters": {"type": "object"}, "strict": False}
+
+    def script(request: dict[str, Any]) -> Reply:
+        last = request["messages"][-1]
+        return say(f"so: {last['content']}") if last["role"] == "tool" else call(("weather", {"city": "Oslo"}))
+
+    async with system.model(script), client(system) as ai:
+        begun = await ai.responses.create(model="pentad", input=unique("weather?"), tools=[tool], background=True)
+
+        async def has_stopped() -> bool:
+            return (await ai.responses.retrieve(begun.id)).status == "completed"
+
+        await wait_until("it has stopped", has_stopped)
+        [asked] = [item for item in (await ai.responses.retrieve(begun.id)).output if item.type == "function_call"]
+        output: Any = [{"type": "function_call_output", "call_id": asked.call_id, "output": "sun"}]
+        went_on = await ai.responses.create(model="pentad", input=output, previous_response_id=begun.id)
+    assert went_on.output_text == "so: sun"
+
+
 async def test_a_stream_that_its_client_closes_is_cancelled(system: Stage) -> None:
     more = asyncio.Event()
     async with system.model(lambda _: say("one two", chunks=2, wait=more, wait_after=2)), client(system) as ai:

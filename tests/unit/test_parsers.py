@@ -31,6 +31,7 @@ from pentad.contracts.quotes import quotes_in
 from pentad.contracts.tool_servers import secrets_in
 from pentad.services.gateway.domain.additions import read_edge, read_node
 from pentad.services.gateway.domain.approval import read_decision
+from pentad.services.gateway.domain.client_result import read_client_result
 from pentad.services.gateway.domain.completion import read_completion
 from pentad.services.gateway.domain.episode import read_episode
 from pentad.services.gateway.domain.expansion import read_expansion
@@ -58,6 +59,7 @@ from pentad.services.gateway.protocols.a2a.pushed_updates import read_push
 from pentad.services.gateway.protocols.agui.run_input import read_interrupt, read_run_input
 from pentad.services.gateway.protocols.mcp_server.inputs import read_state
 from pentad.services.gateway.protocols.openai.chat_request import REQUEST_LIMIT, read_chat, without_data
+from pentad.services.gateway.protocols.openai.client_tools import read_client_tools
 from pentad.services.gateway.protocols.openai.plain_chat import read_plain
 from pentad.services.gateway.protocols.openai.responses_request import read_response
 from pentad.services.gateway.tasks.file_answers import tags_in
@@ -286,6 +288,8 @@ ASKED: tuple[Callable[[Mapping[str, Any]], object], ...] = (
     lambda body: read_call(body, "echo"),
     read_completion,
     read_decision,
+    read_client_result,
+    lambda body: read_client_tools({"tools": [{"type": "function", "function": body}]}, nested=True),
     read_run_input,
     _a2a_request,
     lambda body: read_chat({**body, "model": "pentad"}),
@@ -302,6 +306,8 @@ _NAMES = (
 )
 ELSEWHERE = {
     "pentad.services.tool_worker.builtins.web.page_text.read_page": "in a thread, timed by its own tests",
+    "pentad.shared.actors.client_tools.read_client_tools": "task-runners write them down",
+    "pentad.services.gateway.protocols.openai.background_events.read_after": "a number of 16 digits at most",
     "pentad.contracts.ids.shard_in": "it looks at the beginning of an id of ours",
     "pentad.shared.memory.memory_counts.damages_in": "archivers write it down",
     "pentad.shared.memory.rebuild_progress.progress_in": "archivers write it down",

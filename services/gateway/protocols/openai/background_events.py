@@ -78,7 +78,7 @@ class BackgroundEvents:
                         told, self._items = known, ResponseItems(self._form)
                         yield self._told(each for piece in rest for each in self._items.after(piece))
                         break
-            await self._turns.keep_calls(self._turn, told)
+            await self._turns.keep_calls(keys, told, self._turn.stream.position, self._form.goes_on)
         except ProblemError as problem:
             failure = problem.detail
         await self._turns.keep_response(keys, response_id(self._form.message_id), told)

@@ -331,23 +331,22 @@ class ChatTurns:
         if told.end is not None and told.end.ok:
             place = turn.keys.session, told.task, told.step
             await self._places.keep(turn.scope, turn.texts(told.text), *place)
-            await self.keep_calls(turn, told)
+            await self.keep_calls(turn.keys, told, turn.stream.position, turn.goes_on)
             if turn.naming.key is None:
                 await self._places.ended(turn.scope, turn.digest)
         else:
             await self._forget(turn)
 
-    async def keep_calls(self, turn: ChatTurn | TurnInBackground, told: GrowingText) -> None:
-        """Keep to which task the calls belong for which the turn has stopped."""
+    async def keep_calls(self, keys: SessionKeys, told: GrowingText, after: bytes, goes_on: KeptCall | None) -> None:
+        """Keep to which task the calls belong for which the turn has stopped. ``after``: cursor of its last event."""
         task = told.turn.task_id
         if not told.calls or task is None:
             return
-        begun, steps = await self._queries.steps_of_turn(turn.keys.tenant, task)
-        if turn.goes_on is not None:
-            begun = turn.goes_on.steps
-        after = turn.stream.position.decode()
-        kept = KeptCall(session=turn.keys.session, task=task, after=after, begun=begun, steps=steps)
-        await self._calls.keep(turn.keys.tenant, [each.id for each in told.calls], kept)
+        begun, steps = await self._queries.steps_of_turn(keys.tenant, task)
+        if goes_on is not None:
+            begun = goes_on.steps
+        kept = KeptCall(session=keys.session, task=task, after=after.decode(), begun=begun, steps=steps)
+        await self._calls.keep(keys.tenant, [each.id for each in told.calls], kept)
 
     async def keep_response(self, keys: SessionKeys, response: str, told: GrowingText) -> None:
         """Keep where a conversation stands behind a response."""
@@ -367,7 +366,13 @@ class ChatTurns:
             events, name = turn.events, turn.task_id
         else:
             events, name = await self._queries.events_after(keys, kept.goes_on.after), kept.goes_on.task
-        pieces = [piece for event in events for piece in told.after(event)]
+        pieces, last = list[Piece](), ""
+        for event in events:
+            pieces += told.after(event)
+            if told.end is not None:
+                last = last or event["id"]
+        if last:  # nobody may have waited for it
+            await self.keep_calls(keys, told, last.encode(), kept.goes_on)
         if name is not None and (task := await self._queries.task(tenant, name)) is not None:
             pieces += told.settled(task.model_dump(mode="json"))
         return told, await self._with_arguments(tenant, told, pieces)
