@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import to_json
 
+from pentad.contracts.events import MessageEvent, ToolResultEvent
 from pentad.contracts.turns import ASKED, TurnTracker
 from pentad.contracts.webhooks import Webhook, WebhookRequest
 from pentad.services.gateway.domain.frames import UnreadableError, complaints
@@ -22,6 +23,8 @@ _PAUSES_S = (2.0, 10.0, 30.0, 60.0, 300.0, 900.0, 1_800.0)
 """Seconds after the first failures until the next attempt."""
 _JITTER = 0.2
 """Part of a pause by which it varies, so that receivers are not asked by all at once."""
+_NEEDED = {MessageEvent.type_name(): "content", ToolResultEvent.type_name(): "artifacts"}
+"""Fields without which an event is no update of a task for A2A, by the event's type."""
 _GONE, _OK, _OK_END = 410, 200, 300
 
 
@@ -71,7 +74,7 @@ class PushedTask:
 
     def takes(self, event: Mapping[str, Any]) -> bool:
         """Return whether the session's next event is an update: no step without text, no result without files."""
-        needed = {"message": "content", "tool_result": "artifacts"}.get(str(event.get("type")))
+        needed = _NEEDED.get(str(event.get("type")))
         return event.get("task_id") == self._task and (needed is None or bool(event.get(needed)))
 
 

@@ -53,7 +53,7 @@ class TurnUpdates:
         watches: bool = False,
     ) -> None:
         self.on_task: OnTask | None = None
-        """What is done before the client is told of its task."""
+        """An act that comes before the client is told of its task."""
         self.run, self._keys, self.stream, self._sources, self._history = run, keys, stream, sources, history
         self._begun, self._watches = False, watches
 
@@ -130,7 +130,7 @@ class TurnUpdates:
         return updates
 
     async def _prepare(self, task: str) -> None:
-        """Do what is to be done before the client is told of its task."""
+        """Act on the task before the client is told of it."""
         on_task, self.on_task, self._begun = self.on_task, None, True
         if on_task is not None:
             await on_task(task)
