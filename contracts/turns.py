@@ -14,6 +14,8 @@ from pentad.contracts.events import (
     Snapshot,
     TaskEnd,
     TaskStatusEvent,
+    ToolCallEvent,
+    ToolResultEvent,
 )
 
 Outcome = Literal["completed", "failed", "cancelled", "waiting", "rejected", "error"]
@@ -61,6 +63,11 @@ class TurnTracker:
     turn's."""
     started: frozenset[str] = frozenset()
     """Tasks that go on which the turn's task has started, or one of those."""
+    runs: frozenset[str] = frozenset()
+    """Names of the message's own tools whose calls are answered by whoever follows the turn: it goes on beyond a wait
+    for them."""
+    left: frozenset[str] = frozenset()
+    """Ids of open calls of clients' tools that are answered by nobody who follows the turn."""
 
     def concerns(self, event: SessionEvent) -> bool:
         """Return whether an event belongs to this turn; gaps (``cursor_expired``, ``snapshot``) belong to all turns."""
@@ -93,6 +100,8 @@ class TurnTracker:
                 return self.ended("completed", event.content)
             case ErrorEvent() if event.message_id == self.message_id:
                 return self.ended("error", f"{event.code}: {event.message}")
+            case ToolResultEvent() if event.tool_call_id in self.left:
+                return replace(self, left=self.left - {event.tool_call_id})
         if self._is_of_child(event) and event.task_id != self.task_id:
             return self._after_child_event(event)
         return self._with_task(event.task_id)._after_task_event(event)
@@ -142,8 +151,12 @@ class TurnTracker:
         if isinstance(event, TaskEnd):
             anothers = event.queues and self.message_id not in ("", event.correlation_id)
             return self if anothers else self.ended(event.status, event.reason, event.detail)
+        if isinstance(event, ToolCallEvent) and event.client:
+            here = event.correlation_id == self.message_id and event.tool in self.runs
+            return self if here else replace(self, left=self.left | {event.tool_call_id})
         if isinstance(event, TaskStatusEvent) and event.status == "waiting":
-            return self.ended("waiting", event.reason)
+            goes_on = event.reason == NEEDS_CLIENT and self.runs and not self.left
+            return self if goes_on else self.ended("waiting", event.reason)
         return self
 
     def _after_snapshot(self, snapshot: Snapshot) -> "TurnTracker":

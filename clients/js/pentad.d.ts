@@ -3,6 +3,8 @@
 export const VERSION: string
 export const MAX_CONTENT: number
 export const MAX_FILES: number
+export const MAX_TOOLS: number
+export const MAX_RESULT: number
 export const MAX_ORDER: number
 export const MAX_WAITING_EVENTS: number
 export const MAX_FRAME: number
@@ -146,6 +148,8 @@ export interface ToolCallEvent extends Envelope {
   args: Args
   ref?: string
   parent_call_id?: string
+  /** Whether the sender of the turn's message runs it, and sends its result. */
+  client?: true
 }
 export interface ToolProgress extends Envelope {
   type: "tool_progress"
@@ -357,6 +361,8 @@ export interface CallState {
   readonly artifacts: readonly KeptFile[]
   readonly approval: ApprovalState | null
   readonly asked_at: string | null
+  /** Whether the sender of the turn's message runs it, and sends its result. */
+  readonly client: boolean
 }
 export interface StepState {
   readonly step: number
@@ -472,6 +478,7 @@ export function tasksOf(state: SessionState): TaskState[]
 export function callsOf(task: TaskState, step: StepState): CallState[]
 export type WaitingApproval = ApprovalState & { task_id: string; tool_call_id: string; tool: string }
 export function approvalsOf(state: SessionState): WaitingApproval[]
+export function clientCallsOf(state: SessionState): CallState[]
 export function questionsOf(state: SessionState): { task_id: string; text: string }[]
 
 // ------------------------------------------------------------------------------------------- the turn of a message
@@ -490,10 +497,14 @@ export interface TurnProgress {
   readonly message_id: string
   readonly task_id: string | null
   readonly started: readonly string[]
+  /** Names of the message's own tools that are run here. */
+  readonly runs: readonly string[]
+  /** Ids of open calls of clients' tools that are not run here. */
+  readonly left: readonly string[]
   readonly end: TurnEnd | null
   readonly answer?: string
 }
-export function newTurn(messageId: string): TurnProgress
+export function newTurn(messageId: string, runs?: readonly string[]): TurnProgress
 export function turnAfter(turn: TurnProgress, event: SessionEvent): TurnProgress
 export function concerns(turn: TurnProgress, event: SessionEvent): boolean
 
@@ -591,6 +602,17 @@ export interface SendOptions extends Signalled {
   state?: Record<string, unknown>
   userId?: string | null
   messageId?: string
+  /** Tools of this page, which the model may call until the task's next message. */
+  tools?: OwnTool[]
+}
+/** A tool that the page runs itself. Without `run` its calls wait for `session.sendResult`. */
+export interface OwnTool {
+  name: string
+  description?: string
+  /** JSON schema of the arguments, an object's. Nobody else checks arguments by it. */
+  parameters?: Record<string, unknown>
+  /** Its value, a text or any other JSON, is the result of the call; what it throws is told to the model. */
+  run?(args: any, about: { call: CallState; signal: AbortSignal }): unknown
 }
 export type SessionStatus = "idle" | "connecting" | "connected" | "reconnecting" | "closed"
 export class Session {
@@ -623,6 +645,8 @@ export class Session {
     options?: Signalled & { args?: Record<string, unknown>; reason?: string },
   ): Promise<DecisionTaken>
   refuse(approval: Decidable, options?: Signalled & { reason?: string }): Promise<DecisionTaken>
+  sendResult(call: Answerable, value: unknown, options?: Signalled): Promise<unknown>
+  sendFailure(call: Answerable, reason: unknown, options?: Signalled): Promise<unknown>
   history(options?: Signalled): Promise<RememberedMessage[]>
   run(messageId: string, options?: Signalled): Promise<any>
   value(taskId: string, ref: string, options?: Signalled): Promise<string>
@@ -632,6 +656,11 @@ export interface Decidable {
   task_id: string
   tool_call_id: string
   args_digest?: string | null
+}
+export interface Answerable {
+  task_id: string
+  tool_call_id: string
+  tool?: string
 }
 export interface DecisionTaken {
   task_id: string

@@ -5,8 +5,8 @@
 //     for await (const text of session.send("what is 6*7?").text()) show(text)
 //
 // The parts, from the top: errors; the reducer, which makes a session's state of its events; the turn of a message;
-// the client, which sends requests; the two ways in which events come; the session. docs/javascript.md tells how to use
-// them.
+// the client, which sends requests; the two ways in which events come; the session; the tools that a page runs itself.
+// docs/javascript.md tells how to use them.
 
 /** Version of this client, which is that of Pentad. */
 export const VERSION = "0.3.0"
@@ -15,6 +15,10 @@ export const VERSION = "0.3.0"
 export const MAX_CONTENT = 65_536
 /** Files that a message may name. */
 export const MAX_FILES = 16
+/** Tools of its own that a message may bring along. */
+export const MAX_TOOLS = 128
+/** Bytes that the result of such a tool may have. */
+export const MAX_RESULT = 524_288
 /** Entries of a session's order that its state keeps: beyond them it forgets the oldest ones. */
 export const MAX_ORDER = 2_000
 /** Events that wait for somebody who iterates over them, before the iteration fails with `SlowReader`. */
@@ -26,6 +30,8 @@ const MAX_TEXT = 8 * 1024 * 1024
 const FORGOTTEN_AT_ONCE = 500
 const TIMEOUT_MS = 30_000
 const SEND_PATIENCE_MS = 60_000
+const MAX_ERROR_TEXT = 4_000
+const MESSAGES_WITH_TOOLS = 1_000
 const [FIRST_DELAY_MS, MAX_DELAY_MS] = [100, 3_000]
 const PING_EVERY_MS = 20_000
 const SILENCE_MS = 40_000
@@ -129,6 +135,14 @@ export function approvalsOf(state) {
     .map((call) => ({ ...call.approval, task_id: call.task_id, tool_call_id: call.tool_call_id, tool: call.tool }))
 }
 
+/** The calls of clients' own tools that wait for their results, which `session.sendResult` sends. */
+export function clientCallsOf(state) {
+  return tasksOf(state)
+    .filter((task) => !ENDED.has(task.status))
+    .flatMap((task) => Object.values(task.calls))
+    .filter((call) => call.client && isOpen(call))
+}
+
 /** The questions that tasks ask a person: `{task_id, text}`. The next message to the task is the answer. */
 export function questionsOf(state) {
   return tasksOf(state)
@@ -210,7 +224,7 @@ const REDUCERS = {
     return withCall(stepped, event, (call) => ({
       ...call,
       ...{ step: number, args: event.args ?? call.args, ref: event.ref ?? null },
-      parent_call_id: event.parent_call_id ?? null,
+      ...{ parent_call_id: event.parent_call_id ?? null, client: event.client === true },
       asked_at: event.at ?? null,
     }))
   },
@@ -218,13 +232,15 @@ const REDUCERS = {
     withCall(state, event, (call) =>
       isOpen(call) ? { ...call, progress: text(event.content), fraction: event.fraction ?? null } : call,
     ),
-  tool_result: (state, event) =>
-    withCall(state, event, (call) => ({
+  tool_result(state, event) {
+    const ended = withCall(state, event, (call) => ({
       ...call,
       status: event.error === undefined || event.error === null ? "done" : "failed",
       ...{ result: event.result ?? null, error: event.error ?? null, duration_ms: event.duration_ms ?? 0 },
       ...{ result_ref: event.ref ?? null, artifacts: event.artifacts ?? [], progress: null, fraction: null },
-    })),
+    }))
+    return ended === state ? state : withTask(ended, { task_id: event.task_id }, goingOn)
+  },
   approval_request: (state, event) => withCall(state, event, (call) => asked(call, event)),
   approval: (state, event) =>
     withCall(state, event, (call) => ({
@@ -453,6 +469,13 @@ function withoutUnfinished(task) {
   return { ...task, steps: [...task.steps.slice(0, -1), { ...last, ...NOTHING_SAID }] }
 }
 
+/** A task that has waited for its client goes on when the last result has come: no event of its own tells it. */
+function goingOn(task) {
+  if (task.status !== "waiting" || task.reason !== "client_tools") return task
+  const waits = Object.values(task.calls).some((call) => call.client && isOpen(call))
+  return waits ? task : { ...task, status: "active", reason: "" }
+}
+
 /** A task from which a message was moved away: what it has said to that message is void. */
 function withoutMessage(task, { message_id, emptied }) {
   const steps = task.steps.map((step) => (step.message_id === message_id ? { ...step, void: true } : step))
@@ -487,7 +510,7 @@ function newCall({ task_id, tool_call_id, tool }) {
   return {
     ...{ task_id, tool_call_id, tool: text(tool), step: null, args: null, ref: null, parent_call_id: null },
     ...{ status: "running", progress: null, fraction: null, result: null, error: null, duration_ms: null },
-    ...{ result_ref: null, artifacts: [], approval: null, asked_at: null },
+    ...{ result_ref: null, artifacts: [], approval: null, asked_at: null, client: false },
   }
 }
 
@@ -640,14 +663,15 @@ function listOfTexts(value) {
 
 // ------------------------------------------------------------------------------------------- the turn of a message
 
-/** The turn of a message before anything is known of it. */
-export function newTurn(messageId) {
-  return { message_id: messageId, task_id: null, started: [], end: null }
+/** The turn of a message before anything is known of it. `runs`: names of the message's own tools that are run here. */
+export function newTurn(messageId, runs = []) {
+  return { message_id: messageId, task_id: null, started: [], runs, left: [], end: null }
 }
 
 /**
  * Return a message's turn after an event of its session. It ends with a rejection, an error or a `control_result` of the
- * message, or with its task's next end or wait. An ended turn, and one that the event is not about, is the same object.
+ * message, or with its task's next end or wait; a wait for results that are all made here does not end it. An ended turn,
+ * and one that the event is not about, is the same object.
  */
 export function turnAfter(turn, event) {
   if (turn.end !== null || !concerns(turn, event)) return turn
@@ -670,10 +694,22 @@ export function turnAfter(turn, event) {
       return endedTurn(turn, "error", event.error?.message ?? "")
     case "error":
       if (own) return endedTurn(turn, "error", `${event.code}: ${event.message}`)
+      break
+    case "tool_result":
+      if (turn.left.includes(event.tool_call_id)) {
+        return { ...turn, left: turn.left.filter((id) => id !== event.tool_call_id) }
+      }
   }
   if (isOfChild(turn, event) && event.task_id !== turn.task_id) return turnAfterChild(turn, event)
   const placed = turn.task_id === null && isId(event.task_id) ? { ...turn, task_id: event.task_id } : turn
   return turnAfterTaskEvent(placed, event)
+}
+
+/** A turn after a call of a client's tool that is not run here: `left` are those without a result. */
+function turnAfterClientCall(turn, event) {
+  const here = event.correlation_id === turn.message_id && turn.runs.includes(event.tool)
+  if (here || turn.left.includes(event.tool_call_id)) return turn
+  return { ...turn, left: [...turn.left, event.tool_call_id] }
 }
 
 /** Whether an event belongs to a message's turn. */
@@ -710,8 +746,10 @@ function turnAfterTaskEvent(turn, event) {
     const anothers = event.queues && event.correlation_id !== turn.message_id
     return anothers ? turn : endedTurn(turn, event.status, event.reason, event.detail)
   }
-  if (event.type === "task_status" && event.status === "waiting") return endedTurn(turn, "waiting", event.reason)
-  return turn
+  if (event.type === "tool_call" && event.client === true) return turnAfterClientCall(turn, event)
+  if (event.type !== "task_status" || event.status !== "waiting") return turn
+  const goesOn = event.reason === "client_tools" && turn.runs.length > 0 && turn.left.length === 0
+  return goesOn ? turn : endedTurn(turn, "waiting", event.reason)
 }
 
 function turnInSnapshot(turn, event) {
@@ -1271,6 +1309,11 @@ export class Session {
   #sending = Promise.resolve()
   #learning = false
   #quiet = false
+  #tools = new ToolRunner(
+    this,
+    (call, body, signal) => this.#answered(call, body, signal, Infinity),
+    (messageId, error) => this.#failed(messageId, error),
+  )
 
   /**
    * `after`: the cursor to begin after; "0" (the default) for all that is kept; "now" for a snapshot and what comes
@@ -1337,13 +1380,19 @@ export class Session {
 
   /**
    * Say something; returns its `Turn` at once. Options: `taskId` (an id, or "new"), `files`, `instruction`, `metadata`,
-   * `budget`, `deadline`, `outputSchema`, `state`, `userId`, `messageId`, and `signal`, which ends the wait for the
-   * gateway. Messages reach the gateway in the order in which they are said, each once.
+   * `budget`, `deadline`, `outputSchema`, `state`, `userId`, `messageId`, `tools`, and `signal`, which ends the wait for
+   * the gateway. Messages reach the gateway in the order in which they are said, each once.
+   *
+   * `tools`: what the model may call until the task's next message, and this page runs: `{name, description, parameters,
+   * run}`. `run(args, {call, signal})` is called once for each call, and its value, or its error, is the result. A call
+   * of a tool without `run` waits for `sendResult`.
    */
   send(content, options = {}) {
-    const message = messageOf(content, { userId: this.userId, ...options })
+    const { tools, runs } = toolsOf(options.tools)
+    const message = messageOf(content, { userId: this.userId, ...options, tools })
     if (this.status === "closed") throw new Refused("the session is closed: open another with client.session(id)")
-    const turn = new Turn(this, message.message_id)
+    const turn = new Turn(this, message.message_id, [...runs.keys()])
+    this.#tools.add(message.message_id, runs)
     this.#local({ type: "client_message", ...message, at: new Date().toISOString() })
     turn.accepted = this.#delivered(message, options.signal)
     turn.accepted.catch(() => {}) // the turn tells it, too
@@ -1413,6 +1462,19 @@ export class Session {
     return this.#decided(approval, { approved: false, reason }, signal)
   }
 
+  /**
+   * Send the result of a call of a client's tool, from `clientCallsOf(state)`: a text, or any other JSON. The first result
+   * is the only one; the same again changes nothing. Raises `Conflict` after another one, and when its task has ended.
+   */
+  async sendResult(call, value, { signal } = {}) {
+    return await this.#answered(call, resultOf(call.tool, value), signal, SEND_PATIENCE_MS)
+  }
+
+  /** Send why a call of a client's tool has failed. The model is told. */
+  async sendFailure(call, reason, { signal } = {}) {
+    return await this.#answered(call, failureOf(reason), signal, SEND_PATIENCE_MS)
+  }
+
   /** The last messages of the session, oldest first; the state learns texts that it did not know. */
   async history({ signal } = {}) {
     const asked = Object.values(this.state.messages).filter((each) => each.text === undefined)
@@ -1467,8 +1529,8 @@ export class Session {
         await this.#insisted(message, signal)
         this.#local({ type: "client_accepted", message_id: message.message_id })
       } catch (error) {
-        const told = { code: error.code ?? error.name, message: error.message ?? String(error) }
-        this.#local({ type: "client_failed", message_id: message.message_id, error: told })
+        this.#tools.forget(message.message_id)
+        this.#failed(message.message_id, error)
         throw error
       }
     })()
@@ -1477,21 +1539,26 @@ export class Session {
   }
 
   async #insisted(message, signal) {
-    const begun = Date.now()
     const either = anyOf(signal, this.#ended.signal)
-    for (let failures = 0; ; failures++) {
-      try {
-        const body = { ...message, session_id: await this.#named(either) }
-        return await this.#client.request("POST", "/v1/messages", { body, signal: either })
-      } catch (error) {
-        const state = get(this.state.messages, message.message_id)?.status
-        if (state !== "sending" && state !== undefined) return // an event has told what became of it
-        const later = error instanceof Busy || error instanceof GatewayUnreachable
-        if (!later || either.aborted || Date.now() - begun > SEND_PATIENCE_MS) throw error
-        await pause(error.retryAfter === null ? delayAfter(failures) : error.retryAfter * 1000, either)
-        if (either.aborted) throw either.reason
-      }
+    const isTold = () => (get(this.state.messages, message.message_id)?.status ?? "sending") !== "sending"
+    const send = async () => {
+      const body = { ...message, session_id: await this.#named(either) }
+      return await this.#client.request("POST", "/v1/messages", { body, signal: either })
     }
+    await insisted(send, either, SEND_PATIENCE_MS, isTold)
+  }
+
+  /** Send the outcome of a call until the gateway has it: the same again changes nothing. */
+  async #answered({ task_id, tool_call_id }, body, signal, patienceMs) {
+    const either = anyOf(signal, this.#ended.signal)
+    const path = pathOf("tasks", task_id, "calls", tool_call_id, "result")
+    return await insisted(() => this.#client.request("POST", path, { body, signal: either }), either, patienceMs)
+  }
+
+  /** Tell that nothing comes of a message any more. */
+  #failed(messageId, error) {
+    const told = { code: error?.code ?? error?.name ?? null, message: error?.message ?? String(error) }
+    this.#local({ type: "client_failed", message_id: messageId, error: told })
   }
 
   /** Take an event that this client makes itself. */
@@ -1510,6 +1577,7 @@ export class Session {
     if (this.state === before) return // a repeat
     this.#tell("event", frame, this.state)
     this.#tell("state", this.state)
+    this.#tools.take(frame)
     if (frame.type === "snapshot") this.#learnApprovals(frame)
     if (frame.type === "message_routed") this.#learnTexts()
   }
@@ -1599,6 +1667,7 @@ export class Session {
     this.#say("closed")
     if (error !== null) this.#tell("error", error)
     this.#ended.abort(error ?? new DOMException("the session was closed", "AbortError"))
+    this.#tools.close(this.#ended.signal.reason)
   }
 
   #tell(kind, ...told) {
@@ -1623,9 +1692,9 @@ export class Turn {
   #finished = false
   #stop
 
-  constructor(session, messageId) {
+  constructor(session, messageId, runs) {
     this.#session = session
-    this.#turn = newTurn(messageId)
+    this.#turn = newTurn(messageId, runs)
     const stop = [
       session.on("event", (event) => this.#take(event)),
       session.on("status", (status) => status === "closed" && this.#closed()),
@@ -1680,7 +1749,7 @@ export class Turn {
 
   /**
    * Wait for the end: `{outcome, reason, detail, answer, task_id, message_id}`. `outcome` is "completed", "failed",
-   * "cancelled", "waiting" (for a person), "rejected" or "error".
+   * "cancelled", "waiting" (for a person, or for results of tools that are not run here), "rejected" or "error".
    */
   async done({ signal } = {}) {
     while (!this.#isOver()) await abortable(this.#change(), signal)
@@ -1835,6 +1904,153 @@ class Files {
   }
 }
 
+// ---------------------------------------------------------------------------------------- tools that a page runs itself
+
+/**
+ * Runs the tools that this session object has sent along with its messages: of several pages that follow a session, only
+ * the one that has sent the message runs its calls.
+ */
+class ToolRunner {
+  #session
+  #answer
+  #failed
+  /** By message: the functions of its tools, and a controller for each call that was begun. */
+  #messages = new Map()
+
+  /** `answer` sends the outcome of a call, for as long as its session is open; `failed` tells that it cannot be sent. */
+  constructor(session, answer, failed) {
+    this.#session = session
+    this.#answer = answer
+    this.#failed = failed
+  }
+
+  add(messageId, runs) {
+    if (runs.size === 0) return
+    this.#messages.set(messageId, { runs, calls: new Map() })
+    if (this.#messages.size > MESSAGES_WITH_TOOLS) this.forget(this.#messages.keys().next().value)
+  }
+
+  /** No call of this message comes any more, and none goes on. */
+  forget(messageId, reason = new DOMException("the call was given up", "AbortError")) {
+    for (const controller of this.#messages.get(messageId)?.calls.values() ?? []) controller.abort(reason)
+    this.#messages.delete(messageId)
+  }
+
+  close(reason) {
+    for (const messageId of [...this.#messages.keys()]) this.forget(messageId, reason)
+  }
+
+  take(event) {
+    if (event.type === "task_end" && !isId(event.parent_task_id)) return this.forget(event.correlation_id)
+    if (event.type === "tool_result") return this.#end(event.tool_call_id)
+    if (event.type !== "tool_call" || event.client !== true) return
+    const message = this.#messages.get(event.correlation_id)
+    const run = message?.runs.get(event.tool)
+    if (run === undefined || message.calls.has(event.tool_call_id)) return // a gap may show a call again
+    this.#run(message.calls, run, event)
+  }
+
+  #end(id) {
+    const given = new DOMException("the call has its result, or was given up", "AbortError")
+    for (const { calls } of this.#messages.values()) calls.get(id)?.abort(given)
+  }
+
+  /** Run a call and send what comes of it. The function's signal is not given any more once the function has ended. */
+  async #run(calls, run, event) {
+    let signal
+    const begun = () => {
+      const controller = new AbortController()
+      calls.set(event.tool_call_id, controller)
+      signal = controller.signal
+    }
+    try {
+      begun()
+      const body = await this.#outcome(run, event, signal)
+      if (signal.aborted) return
+      begun()
+      await this.#send(event, body, signal)
+    } catch (error) {
+      if (signal.aborted || error instanceof Conflict || error instanceof NotFound) return // nobody waits for it
+      this.#failed(event.correlation_id, error)
+    }
+  }
+
+  /** What has come of a call. Whatever its function does, the call has an outcome, for which the model waits. */
+  async #outcome(run, event, signal) {
+    const args = event.ref ? await this.#whole(event, signal) : structuredClone(event.args)
+    try {
+      const call = get(get(this.#session.state.tasks, event.task_id)?.calls ?? map(), event.tool_call_id) ?? newCall(event)
+      return resultOf(event.tool, await run(args, { call, signal }))
+    } catch (error) {
+      return failureOf(error)
+    }
+  }
+
+  /** The arguments of a call that were too long for its event. */
+  async #whole({ task_id, ref }, signal) {
+    return JSON.parse(await insisted(() => this.#session.value(task_id, ref, { signal }), signal, Infinity))
+  }
+
+  async #send(event, body, signal) {
+    try {
+      await this.#answer(event, body, signal)
+    } catch (error) {
+      if (signal.aborted || !(error instanceof Refused) || body.error !== undefined) throw error
+      await this.#answer(event, failureOf(error), signal)
+    }
+  }
+}
+
+/** The tools of a message as they are sent, and the functions of those that are run here, by name. */
+function toolsOf(tools) {
+  if (tools === undefined || tools === null) return { tools: undefined, runs: new Map() }
+  if (!Array.isArray(tools) || tools.length > MAX_TOOLS) {
+    throw new Refused(`tools: a list of at most ${MAX_TOOLS} tools is expected, each {name, description, parameters, run}`)
+  }
+  const runs = new Map()
+  const sent = tools.map((tool) => {
+    const { name, description, parameters, run } = tool ?? {}
+    if (typeof name !== "string") throw new Refused("tools: a tool without a name: each is {name, description, parameters, run}")
+    if (run !== undefined && typeof run !== "function") throw new Refused(`tool ${JSON.stringify(name)}: run is no function`)
+    if (run !== undefined) runs.set(name, (...given) => run.apply(tool, given))
+    return { name, description, parameters }
+  })
+  return { tools: sent, runs }
+}
+
+/** The body that sends the value of a tool. Raises `Refused` for a value that is no result. */
+function resultOf(tool, value) {
+  const result = value === undefined ? "" : value
+  let json
+  try {
+    json = typeof result === "string" ? result : JSON.stringify(result)
+  } catch (error) {
+    throw new Refused(`tool ${JSON.stringify(tool)} gave a value that cannot become JSON: ${textOfError(error)}`)
+  }
+  if (json === undefined) throw new Refused(`tool ${JSON.stringify(tool)} gave a ${typeof value}, which cannot become JSON`)
+  const size = json.length > MAX_RESULT ? json.length : new TextEncoder().encode(json).length
+  if (size > MAX_RESULT) {
+    throw new Refused(`the result of tool ${JSON.stringify(tool)} has more than ${MAX_RESULT} bytes: give the part that matters`)
+  }
+  return { result: typeof result === "string" ? result : JSON.parse(json) } // what is sent again is what it was first
+}
+
+/** The body that sends why a call has failed. Half a pair of surrogates cannot be sent: a sign stands for it. */
+function failureOf(reason) {
+  const words = textOfError(reason).slice(0, MAX_ERROR_TEXT)
+  return { error: new TextDecoder().decode(new TextEncoder().encode(words)) }
+}
+
+/** The words of an error, whatever was thrown. */
+function textOfError(error) {
+  try {
+    const told = typeof error === "object" && error !== null ? error.message || error.name : error
+    return String(told || "it has failed, and did not say why")
+  } catch {
+    return "it has failed, and did not say why"
+  }
+}
+
 /** Events that wait for who iterates over them. */
 class EventQueue {
   #waiting = []
@@ -1897,8 +2113,25 @@ function messageOf(content, options) {
     ...{ content, message_id: options.messageId ?? `m-${randomHex(16)}`, task_id: options.taskId, files },
     ...{ user_id: options.userId ?? undefined, instruction: options.instruction, metadata: options.metadata },
     ...{ budget: options.budget, deadline: options.deadline, output_schema: options.outputSchema, state: options.state },
+    tools: options.tools,
   }
   return JSON.parse(JSON.stringify(message)) // what is sent again is what was said, whatever the caller changes
+}
+
+/** Do something until it is done, while it may succeed later. `isDone`: whether it was done although it has failed. */
+async function insisted(send, signal, patienceMs, isDone = () => false) {
+  const begun = Date.now()
+  for (let failures = 0; ; failures++) {
+    try {
+      return await send()
+    } catch (error) {
+      if (isDone()) return undefined // an event has told what became of it
+      const later = error instanceof Busy || error instanceof GatewayUnreachable
+      if (!later || signal.aborted || Date.now() - begun > patienceMs) throw error
+      await pause(error.retryAfter === null ? delayAfter(failures) : error.retryAfter * 1000, signal)
+      if (signal.aborted) throw signal.reason
+    }
+  }
 }
 
 function randomHex(bytes) {

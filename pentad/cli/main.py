@@ -34,6 +34,7 @@ _COMMANDS = {
     "approvals": ("pentad.cli.approvals", "run_approvals"),
     "approve": ("pentad.cli.approvals", "run_approve"),
     "refuse": ("pentad.cli.approvals", "run_refuse"),
+    "result": ("pentad.cli.client_results", "run"),
     "policies": ("pentad.cli.policies", "run"),
     "top": ("pentad.cli.top", "run"),
     "open": ("pentad.cli.open", "run"),
@@ -343,6 +344,12 @@ def _add_approvals(commands: Any) -> None:
     refuse = _client(commands, "refuse", "Refuse a tool call that waits for an approval: it is not made.")
     refuse.add_argument("call", metavar="CALL", type=_name, help="the call: one of `pentad approvals`")
     refuse.add_argument("--reason", metavar="R", help="what the model is told")
+    text = "Answer a call in place of the application that has asked and runs the tool itself."
+    result = _client(commands, "result", text)
+    result.add_argument("task", metavar="TASK", help="the task of the call")
+    result.add_argument("call", metavar="CALL", help="the call: `pentad chat --session ID` shows it")
+    result.add_argument("text", metavar="TEXT", help="the result, which the model is told")
+    result.add_argument("--failed", action="store_true", help="the text says why the call has failed")
     text = "List the rules which tool calls need an approval. Needs PENTAD_ADMIN_KEY where the gateway has one."
     policies = _client(commands, "policies", text)
     _json(policies, "print each policy as a line of JSON")

@@ -10,6 +10,7 @@ from typing import Any, TextIO
 from pentad.contracts.events import ToolResultEvent
 from pentad.contracts.ids import milliseconds
 from pentad.contracts.records import Task
+from pentad.contracts.turns import NEEDS_CLIENT
 from pentad.shared.settings import Settings
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -140,11 +141,15 @@ def lasting(ms: int) -> str:
     return f"{minutes} min {seconds} s"
 
 
+APPLICATION = "waits for the application that asked"
+"""Words for a task or a call whose result an application is to send, which runs the tool itself."""
+
+
 def awaited(task: Task) -> str:
     """Say what a task waits for: tools by their names, or the question that a person is asked; empty for nothing."""
     if task.waiting_for_tools:
         return "waits for " + ", ".join(dict.fromkeys(task.waiting_for_tools))
-    return ", ".join(task.waiting_for)
+    return ", ".join(APPLICATION if each == NEEDS_CLIENT else each for each in task.waiting_for)
 
 
 def plural(number: int, noun: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pentad.cli.asked import asked_lines
 from pentad.cli.lines import Out
 from pentad.cli.markdown import Prose
-from pentad.cli.render import Style, call_line, harmless, one_line, result_line, width
+from pentad.cli.render import APPLICATION, Style, call_line, harmless, one_line, result_line, width
 from pentad.cli.waiting_for import Waiting
 from pentad.client.text import Piece, Shown, answer_in, show
 from pentad.contracts.events import (
@@ -26,6 +26,7 @@ from pentad.contracts.events import (
     ToolProgress,
     ToolResultEvent,
 )
+from pentad.contracts.turns import NEEDS_CLIENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +128,11 @@ class TaskView:
         name, columns = harmless(event.tool), width()
         match event:
             case ToolCallEvent():
-                self._calls[event.tool_call_id] = ShownCall(call_line(event.tool, event.args, columns))
+                call = self._calls[event.tool_call_id] = ShownCall(call_line(event.tool, event.args, columns))
                 self.end_line()
+                if event.client:
+                    self.line(self._style.yellow(f"? {call.line} {APPLICATION}"))
+                    self.line(self._style.dim(f"  pentad result {event.task_id} {event.tool_call_id} TEXT answers it"))
                 self._progress.show(f"running {name}")
             case ToolProgress():
                 since = self._calls.setdefault(event.tool_call_id, ShownCall(name)).since
@@ -153,7 +157,8 @@ class TaskView:
         why = [event.reason, event.detail if isinstance(event, TaskEnd) else None]
         reason = "".join(f": {harmless(part)}" for part in why if part and part != event.status)
         if event.status == "waiting":
-            self.line(self._style.yellow(f"waiting for you{reason}"))
+            what = APPLICATION if event.reason == NEEDS_CLIENT else f"waiting for you{reason}"
+            self.line(self._style.yellow(what))
         elif event.status == "stale":
             self.line(self._style.yellow(f"stale{reason}"))
         elif event.status == "failed":

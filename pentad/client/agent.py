@@ -11,6 +11,7 @@ from pentad.client.address import address_for, with_admin_key
 from pentad.client.answers import Traced, instance_of, schema_of, trace_of
 from pentad.client.callbacks import RunCallbacks, RunTelling, Told, called
 from pentad.client.calls import Models, Tools
+from pentad.client.client_tools import BroughtToolRuns, brought_tools
 from pentad.client.feed import PATIENCE_S, Feed, Notice, position
 from pentad.client.files import SessionFiles
 from pentad.client.gateway import Address, Rest
@@ -152,8 +153,9 @@ class Agent:
         need not be named, ``new`` to one of its own; ``instruction`` names what is run, ``state`` is the first state of
         a graph; ``metadata``, ``deadline`` (RFC 3339) and ``budget`` (``tokens usd steps``) are the turn's.
         ``message_id`` makes it idempotent in its session: one that was sent before gives the first one's turn again, as
-        far as the session's events are kept. ``cancels``: to leave before the end cancels what it runs. Raises
-        ``ClientError``; what goes wrong inside the turn (``error``, a rejected message, a failed task) is an event.
+        far as the session's events are kept. ``cancels``: to leave before the end cancels what it runs. ``tools``: the
+        program's own, functions that the model may call and this turn runs. Raises ``ClientError``; what goes wrong
+        inside the turn (``error``, a rejected message, a failed task) is an event.
         """
         turn = self.turn(text, **await self._placed(about))
         async with aclosing(turn.__aiter__()) as received:
@@ -170,11 +172,15 @@ class Agent:
             raise Refused("name the task's session too: agent.session(...), or session_id=")
         session = identifier("session_id", named or new_session())
         user = about.get("user_id") or self.user_id
-        message = message_of(text, {**about, "session_id": None, "user_id": user})
+        tools = brought_tools(about.get("tools"))
+        message = message_of(text, {**about, "session_id": None, "user_id": user, "tools": tools.sent or None})
         after = None if about.get("message_id") is None else "0"  # what was said before has its turn behind us
         feed = self._feed(session, [message], after)
         cancels = self.management.cancel_task if about.get("cancels") else None
-        return Turn(feed, [TurnTracker(message["message_id"])], self.inspection, cancels, user)
+        name = message["message_id"]
+        tracker = TurnTracker(name, runs=frozenset(tools.functions))
+        runs = BroughtToolRuns(name, tools.functions, self.inspection, self.management, self._patience_s)
+        return Turn(feed, [tracker], self.inspection, cancels, user, runs if tools.functions else None)
 
     async def _placed(self, about: About) -> About:
         """Return the options with the session of the named task, where they name none. Raises ``NotFound``."""

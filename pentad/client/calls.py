@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Literal, overload
 from uuid import uuid4
 
-from pentad.client.feed import backoff
+from pentad.client.feed import patiently
 from pentad.client.gateway import Rest
 from pentad.client.inspection import path_of
 from pentad.contracts.commands import ModelCompletion
 from pentad.contracts.envelope import Contract
 from pentad.contracts.runs import ToolRun
-from pentad.errors import Busy, GatewayUnreachable, ModelCallFailed, ToolFailed
+from pentad.errors import ModelCallFailed, ToolFailed
 
 _WAIT_S = 20.0
 """Seconds that one request waits for the end: less than requests may last."""
@@ -98,16 +96,8 @@ class Tools:
 
         Raises ``GatewayUnreachable`` and ``Busy`` when there was none for as long as this agent is patient.
         """
-        since, failures = time.monotonic(), 0
-        while True:
-            try:
-                return ToolRun.model_validate(await self._rest.call(method, path, **asked))
-            except (Busy, GatewayUnreachable) as error:
-                if time.monotonic() - since > self._patience_s:
-                    raise
-                told = error.retry_after if isinstance(error, Busy) else None
-                await asyncio.sleep(min(backoff(failures) if told is None else told, self._patience_s))
-                failures += 1
+        found = await patiently(lambda: self._rest.call(method, path, **asked), self._patience_s)
+        return ToolRun.model_validate(found)
 
 
 class CompletionChunk(Contract):

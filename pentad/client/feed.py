@@ -3,18 +3,19 @@
 import asyncio
 import random
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from pentad.client.gateway import Address, Dropped, Socket, opened
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import ErrorEvent, SessionEvent, Snapshot, event_adapter
-from pentad.errors import Refused
+from pentad.errors import Busy, GatewayUnreachable, Refused
 
+T = TypeVar("T")
 PATIENCE_S = 60.0
 """Seconds without a connection after which the client gives up."""
 STEADY_S = 5.0
@@ -184,6 +185,24 @@ async def _greeted(address: Address, session_id: str, socket: Socket) -> str:
 def backoff(failures: int) -> float:
     """Seconds to wait after so many failures in a row; half of it is chance, so that clients do not come as one."""
     return min(MAX_DELAY_S, FIRST_DELAY_S * float(2 ** min(failures, 10))) * random.uniform(0.5, 1.0)
+
+
+async def patiently(ask: Callable[[], Awaitable[T]], patience_s: float) -> T:
+    """Ask a gateway until there is an answer: for what may be asked again without being done twice.
+
+    Raises ``GatewayUnreachable`` and ``Busy`` when there was none for as long as ``patience_s``, and what else it
+    raises.
+    """
+    since, failures = time.monotonic(), 0
+    while True:
+        try:
+            return await ask()
+        except (Busy, GatewayUnreachable) as error:
+            if time.monotonic() - since > patience_s:
+                raise
+            told = error.retry_after if isinstance(error, Busy) else None
+            await asyncio.sleep(min(backoff(failures) if told is None else told, patience_s))
+            failures += 1
 
 
 def is_after(cursor: str, other: str | None) -> bool:

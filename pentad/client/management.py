@@ -17,6 +17,7 @@ from pentad.contracts.memories import (
     MemoryRebuild,
 )
 from pentad.contracts.schedules import Overlap, Schedule
+from pentad.errors import Refused
 from pentad.shared.agent_graphs.given import GivenGraph
 
 _ANSWER_S = 15.0
@@ -43,6 +44,19 @@ class Management:
     async def cancel_task(self, task_id: str) -> None:
         """Ask a task to stop; its ``task_end`` follows within a second. Raises ``Conflict`` when it has ended."""
         await self._rest.call("POST", path_of("tasks", task_id, "cancel"))
+
+    async def send_result(
+        self, task_id: str, tool_call_id: str, *, result: Any = None, error: str | None = None
+    ) -> None:
+        """Send the result of a call of a client's own tool, a text or any other JSON, or why the call has failed.
+
+        The first result is the only one; the same again changes nothing. Raises ``NotFound`` for a call that waits for
+        no client, ``Conflict`` after another result and when the task has ended, ``Refused`` for what is no result.
+        """
+        if error is not None and result is not None:
+            raise Refused("give either a result, or an error with why the call has failed")
+        body = {"result": result} if error is None else {"error": error}
+        await self._rest.call("POST", path_of("tasks", task_id, "calls", tool_call_id, "result"), body=body)
 
     async def approve(
         self,

@@ -8,6 +8,7 @@ from contextlib import aclosing, suppress
 from typing import Any, TypedDict
 from uuid import uuid4
 
+from pentad.client.client_tools import BroughtToolRuns
 from pentad.client.feed import PATIENCE_S, Feed, Received, backoff
 from pentad.client.gateway import Rest
 from pentad.client.inspection import Inspection, path_of
@@ -40,12 +41,15 @@ class About(TypedDict, total=False):
     """Paths of files of the session that the message is about."""
     state: Mapping[str, Any] | None
     """Initial state of the graph that ``instruction`` names."""
+    tools: Sequence[Any] | None
+    """Tools of the program's own, which the turn runs while it is followed: functions, or dictionaries ``{"name",
+    "description", "parameters", "run"}``."""
     cancels: bool
     """To leave the turn before its end cancels what it runs."""
 
 
 _NAMES = ("message_id", "session_id", "task_id", "user_id", "instruction")
-_BOUNDS = ("metadata", "deadline", "budget", "output_schema", "state", "files")
+_BOUNDS = ("metadata", "deadline", "budget", "output_schema", "state", "files", "tools")
 _CANCEL_S = 5.0
 """How long a turn that is left may take to find its task and cancel it."""
 Cancel = Callable[[str], Awaitable[None]]
@@ -56,7 +60,7 @@ class Turn:
 
     ``say`` adds a message while it lasts: then it ends when the turns of all of them have. That of ``Agent.running``
     began with none: ``message_id`` is empty. ``user_id``: who says more.
-    ``cancel``: what to do with its tasks when it is left before its end.
+    ``cancel``: what to do with its tasks when it is left before its end. ``tools``: runs those of its first message.
     """
 
     def __init__(
@@ -66,6 +70,7 @@ class Turn:
         inspection: Inspection,
         cancel: Cancel | None = None,
         user_id: str | None = None,
+        tools: BroughtToolRuns | None = None,
     ) -> None:
         self.session_id = feed.session_id
         self.message_id = trackers[0].message_id
@@ -75,6 +80,7 @@ class Turn:
         self._cancel = cancel
         self._begun = False
         self._user = user_id
+        self._tools = tools
 
     @property
     def task_id(self) -> str | None:
@@ -140,14 +146,25 @@ class Turn:
         self._begun = True
         async with aclosing(self._feed.received()) as feed:
             try:
-                async for received in feed:
+                while self.end is None:
+                    received = await self._next(feed)
                     if await self._takes(received):
                         yield received
-                    if self.end is not None:
-                        return
+                if self._tools is not None and self.end.outcome == "waiting":
+                    await self._tools.finish()  # it waits for somebody else as well
             finally:
+                if self._tools is not None:
+                    await self._tools.stop()
                 if self._cancel is not None and self.end is None:
                     await self._cancel_all(self._cancel, feed)
+
+    async def _next(self, feed: AsyncGenerator[Received, None]) -> Received:
+        """Return the session's next event, which its own tools have seen. Raises what a feed and their runs raise."""
+        if self._tools is None:
+            return await anext(feed)
+        received = await self._tools.beside(anext(feed))
+        self._tools.follow(received.event)
+        return received
 
     async def text(self) -> AsyncGenerator[str, None]:
         """Iterate over the turn as its text: yield all that the agent has said so far, each time that it changes.

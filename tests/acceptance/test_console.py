@@ -122,6 +122,32 @@ async def test_a_call_is_edited_and_approved_and_another_refused(console: Stage)
         await expect(waiting).to_have_count(0)
 
 
+async def test_calls_that_wait_for_their_application_are_told_apart_and_answered_by_hand(console: Stage) -> None:
+    def script(request: dict[str, Any]) -> Reply:
+        last = request["messages"][-1]
+        if last["role"] != "tool":
+            return call(("get_place", {"exact": True}))
+        return say(f"told: {last['content']}") if "again" not in str(last["content"]) else call(("get_place", {}))
+
+    session = new_session()
+    message = {"session_id": session, "content": "where am I?", "tools": [{"name": "get_place"}]}
+    async with console.model(script), console.api() as api, open_page(at(console, "chat", session)) as page:
+        await api.post("/v1/messages", message)
+        waiting = page.get_by_role("group", name="Result of get_place")
+        await expect(waiting).to_contain_text("waits for the application that asked")
+        await expect(page.get_by_label("Tasks and files")).to_contain_text("waits for the application that asked")
+        await waiting.get_by_text("Answer in its place").click()
+        await waiting.get_by_role("textbox").fill("once again")
+        await waiting.get_by_role("button", name="It has failed").click()
+        await expect(page.get_by_role("log")).to_contain_text("once again")
+        await expect(waiting).to_have_count(1)
+        await waiting.get_by_text("Answer in its place").click()
+        await waiting.get_by_role("textbox").fill("in Berlin")
+        await waiting.get_by_role("button", name="Send the result").click()
+        await expect(page.get_by_role("log")).to_contain_text("told: in Berlin")
+        await expect(waiting).to_have_count(0)
+
+
 async def test_a_task_is_stopped_and_another_paused_and_resumed(console: Stage) -> None:
     held = asyncio.Event()
 

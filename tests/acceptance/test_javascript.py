@@ -190,6 +190,83 @@ async def test_a_client_whose_cursor_is_gone_goes_on_from_a_snapshot(strict: Sta
     assert [turn["outcome"] for turn in late.turns] == ["completed"]
 
 
+PLACE = {"name": "get_place", "description": "Where the user is", "parameters": {"type": "object", "properties": {}}}
+
+
+def asks_for_place(request: dict[str, Any]) -> Reply:
+    """A model that calls ``get_place`` when it is asked where, and says what it was told."""
+    last = request["messages"][-1]
+    return call(("get_place", {"exact": True})) if "where" in str(last["content"]) else say(f"so: {last['content']}")
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_the_page_that_asked_runs_its_tool_once_though_its_gateway_is_killed_meanwhile(
+    cluster: Cluster, transport: str
+) -> None:
+    session, gateway = new_session(), cluster.system.named("gateway")[0]
+    async with (
+        cluster.model(asks_for_place),
+        DrivenSession(gateway.url, session, transport=transport) as page,
+        DrivenSession(gateway.url, session, transport=transport) as other,
+    ):
+        tools = [PLACE | {"gives": {"city": "Berlin"}, "waits": True}]
+        await page.do("send", text="where am I?", messageId="m1", tools=tools)
+        await other.until("task_status", lambda e: e["reason"] == "client_tools")
+        await wait_until("its tool", lambda: page.told)
+        await asyncio.to_thread(cluster.system.kill, gateway)
+        await page.do("release")
+        await asyncio.to_thread(cluster.system.start, gateway)
+        await wait_until("the turn", lambda: page.turns)
+        await other.until("task_end")
+        seen = await other.do("state")
+        await cluster.all_ready()
+    (turn,) = page.turns
+    assert (turn["outcome"], turn["answer"]) == ("completed", 'so: {"city":"Berlin"}')
+    (ran,) = page.told
+    assert ran["ran"]["args"] == {"exact": True}
+    assert other.told == [], "of two pages, the one that asked runs the tool"
+    [made] = seen["tasks"][turn["task_id"]]["calls"].values()
+    assert (made["client"], made["status"], made["result"]) == (True, "done", '{"city":"Berlin"}')
+    results = [e for e in await events_of(cluster.redis_url, session) if e["type"] == "tool_result"]
+    assert len(results) == 1
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_a_call_without_a_function_is_answered_by_hand_fails_or_is_given_up(
+    strict: Stage, transport: str
+) -> None:
+    async with (
+        strict.model(asks_for_place),
+        DrivenSession(strict.url, new_session(), transport=transport) as page,
+    ):
+        await page.do("send", text="where am I?", messageId="m1", tools=[PLACE], taskId="new")
+        await wait_until("the wait", lambda: page.turns)
+        assert (page.turns[0]["outcome"], page.turns[0]["reason"]) == ("waiting", "client_tools")
+        assert [each["tool"] for each in await page.do("client_calls")] == ["get_place"]
+        await page.do("result", value="in Berlin")
+        await page.until("message", lambda e: e["content"] == "so: in Berlin")
+        await page.until("task_end")
+
+        await page.do("send", text="where?", messageId="m2", taskId="new", tools=[PLACE | {"throws": "I do not say"}])
+        await page.until("message", lambda e: e["content"] == "so: error: I do not say")
+        await wait_until("the turn", lambda: len(page.turns) == 2)
+
+        long = "x" * 20_000
+        tools = [PLACE | {"gives": long}]
+        await page.do("send", text="where now?", messageId="m3", taskId="new", tools=tools)
+        await wait_until("the turn", lambda: len(page.turns) == 3)
+        assert page.turns[2]["answer"] == f"so: {long}"
+
+        await page.do(
+            "send", text="where next?", messageId="m4", taskId="new", tools=[PLACE | {"gives": 1, "waits": True}]
+        )
+        waiting = await page.until("task_status", lambda e: e["correlation_id"] == "m4")
+        await page.do("send", text="never mind", messageId="m5", taskId=waiting["task_id"])
+        await page.until("message", lambda e: e["content"] == "so: never mind")
+        await wait_until("its signal", lambda: any("gave_up" in each for each in page.told))
+        assert await page.do("client_calls") == []
+
+
 async def test_files_memory_and_whatever_else_there_is_are_reached(pentad_up: Stage) -> None:
     async with pentad_up.model(lambda _: say("yes")), DrivenSession(pentad_up.url, new_session()) as client:
         await client.do("put", path="notes/\u00e9 1.txt", text="hello there")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import pentad
-from pentad.cli import send, tasks
+from pentad.cli import client_results, send, tasks
 from pentad.shared.settings import Settings
 from tests.support.clients.fake_gateway import FakeGateway, endless, fake_gateway, task, turn_events
 from tests.support.ports import free_port
@@ -72,6 +72,17 @@ async def test_send_prints_the_answer_alone_when_nobody_watches(capsys: pytest.C
         "task-0-a",
         "s1",
     )
+
+
+@pytest.mark.parametrize("failed", [False, True])
+async def test_a_call_is_answered_in_place_of_the_application_that_asked(
+    capsys: pytest.CaptureFixture[str], failed: bool
+) -> None:
+    about = {"task": "task-0-a", "call": "c0", "text": "in Berlin", "failed": failed}
+    async with fake_gateway() as gateway:
+        assert await command(client_results.run, gateway, **about) == 0
+    assert capsys.readouterr().out == "c0 has its result\n"
+    assert gateway.results == [("c0", {"error" if failed else "result": "in Berlin"})]
 
 
 async def test_send_prints_the_text_of_each_step_once(capsys: pytest.CaptureFixture[str]) -> None:

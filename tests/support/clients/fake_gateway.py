@@ -82,6 +82,14 @@ class FakeGateway(Plan):
     """Requests to run an instruction, with their bodies."""
     decided: list[Json] = field(default_factory=list)
     """Decisions about tool calls."""
+    results: list[tuple[str, Json]] = field(default_factory=list)
+    """Results of clients' tools, with the ids of their calls, repeats too."""
+    result_answers: deque[tuple[int, Json]] = field(default_factory=deque)
+    """Statuses and bodies for the next results; without an entry each is taken."""
+    on_result: Script | None = None
+    """Events that a result which is taken adds to the task's session; it gets the body, the task and the call."""
+    values: dict[str, str] = field(default_factory=dict)
+    """Values that events name by their ``ref``."""
     cancelled: list[str] = field(default_factory=list)
     moved: list[tuple[str, Json]] = field(default_factory=list)
     """Tasks that were asked to move a message, with the bodies of the requests."""
@@ -157,6 +165,10 @@ class FakeGateway(Plan):
                 return self.memory
             case "POST", ["v1", "tasks", name, "approvals", call]:
                 return self._decide(name, call, json.loads(sent))
+            case "POST", ["v1", "tasks", name, "calls", call, "result"]:
+                return self._result(name, call, json.loads(sent))
+            case "GET", ["v1", "tasks", _, "values", ref] if ref in self.values:
+                return 200, {"content": self.values[ref]}
             case "GET", ["v1", "tools" | "models" | "approvals" as what] if what in self.listed:
                 return 200, {"items": self.listed[what], "next": None}
             case "GET", ["v1", "operations"] if self.operations is not None:
@@ -227,6 +239,15 @@ class FakeGateway(Plan):
         said = {"task_id": name, "tool_call_id": call, "approved": body["approved"], "by": "key:default"}
         self.say(waiting["session_id"], {"type": "approval", **said})
         return 200, self.decided[-1]
+
+    def _result(self, name: str, call: str, body: Json) -> tuple[int, Json]:
+        self.results.append((call, body))
+        if self.result_answers:
+            return self.result_answers.popleft()
+        if self.on_result is not None:
+            session = next(s for s, events in self.events.items() if any(e.get("task_id") == name for e in events))
+            self.say(session, *self.on_result({**body, "task_id": name, "tool_call_id": call}))
+        return 200, {}
 
     def _cancel(self, name: str) -> tuple[int, Json]:
         known = self.tasks.get(name)

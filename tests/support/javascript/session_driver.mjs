@@ -1,7 +1,7 @@
 // A session of pentad.js for tests in Python: node session_driver.mjs '{"url", "session", ...}'. Commands are read from
 // stdin, one a line; what happens is written to stdout, one a line.
 import { createInterface } from "node:readline"
-import { approvalsOf, connect, questionsOf } from "../../../clients/js/pentad.js"
+import { approvalsOf, clientCallsOf, connect, questionsOf } from "../../../clients/js/pentad.js"
 
 const { url, session: id, transport, key, after, ttl_s, may = ["read", "send", "approve"] } = JSON.parse(process.argv[2])
 const print = (kind, value) => console.log(JSON.stringify({ [kind]: value }))
@@ -10,9 +10,24 @@ const getToken = () => server.token({ session_id: id, may, ttl_s }).then((token)
 const client = connect({ url, transport, ...(ttl_s ? { getToken } : { key }) })
 const session = client.session(id, { after })
 
+/** A tool whose function tells that it is called, and gives or throws what it is told to, then or when it is released. */
+let release
+const released = new Promise((resolve) => (release = resolve))
+function ownTool({ gives, throws, waits, ...tool }) {
+  if (gives === undefined && throws === undefined) return tool
+  const run = async (args, { call, signal }) => {
+    print("ran", { args, call: call.tool_call_id })
+    signal.addEventListener("abort", () => print("gave_up", call.tool_call_id))
+    if (waits) await released
+    if (throws !== undefined) throw new Error(throws)
+    return gives
+  }
+  return { ...tool, run }
+}
+
 const COMMANDS = {
-  async send({ text, ...options }) {
-    const turn = session.send(text, options)
+  async send({ text, tools, ...options }) {
+    const turn = session.send(text, { ...options, tools: tools?.map(ownTool) })
     await turn.accepted
     turn.done().then((result) => print("turn", result), (error) => print("failed", error.name))
     return { message_id: turn.messageId }
@@ -24,6 +39,10 @@ const COMMANDS = {
   pause: ({ task }) => session.pause(task),
   resume: ({ task }) => session.resume(task),
   move: ({ message, to }) => session.move(message, to),
+  release: () => release(),
+  client_calls: () => clientCallsOf(session.state),
+  result: ({ value }) => session.sendResult(clientCallsOf(session.state)[0], value),
+  fail: ({ reason }) => session.sendFailure(clientCallsOf(session.state)[0], reason),
   approvals: () => session.approvals(),
   history: () => session.history(),
   put: ({ path, text }) => session.files.put(path, text),

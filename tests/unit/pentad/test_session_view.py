@@ -98,6 +98,22 @@ def test_names_stay_until_nothing_works_and_what_rests_is_unlabelled_again() -> 
     assert shown.lines[2:] == ["[1 count] one", "[2 sing] la", "→ reopened task [2 sing] (why)", "lala"]
 
 
+def test_a_call_that_an_application_runs_itself_is_told_as_that_with_the_way_to_answer_it() -> None:
+    shown = Shown()
+    shown.begin("task-0-a", "where?")
+    shown.told("tool_call", "task-0-a", tool_call_id="c0", tool="get_place", args={"exact": True}, client=True)
+    shown.told("task_status", "task-0-a", status="waiting", reason="client_tools")
+    shown.told("tool_result", "task-0-a", tool_call_id="c0", tool="get_place", result="in Berlin", duration_ms=0)
+    shown.end("task-0-a", "You are in Berlin.", step=2)
+    assert shown.lines[1:] == [
+        "? get_place(exact=true) waits for the application that asked",
+        "  pentad result task-0-a c0 TEXT answers it",
+        "waits for the application that asked",
+        "⚙ get_place → in Berlin (took 0 ms)",
+        "You are in Berlin.",
+    ]
+
+
 def test_the_nodes_of_a_graph_are_one_line_each() -> None:
     shown = Shown(colour=True)
     shown.begin("task-0-a", "write")

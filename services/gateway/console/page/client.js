@@ -1,7 +1,7 @@
 // The console's connections to the gateway that serves it: one with the tenant's key, one with the operator's.
 import { connect } from "../pentad.js"
 
-export { approvalsOf, callsOf, questionsOf, tasksOf } from "../pentad.js"
+export { approvalsOf, callsOf, clientCallsOf, questionsOf, tasksOf } from "../pentad.js"
 
 /** Names under which the browser's tab keeps the keys until it is closed. */
 const API_KEY = "pentad.key"

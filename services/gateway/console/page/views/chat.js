@@ -1,11 +1,12 @@
 // A session: its tasks in one stream or side by side, what they ask, and what people say to them.
-import { approvalsOf, ask, client, questionsOf, tasksOf } from "../client.js"
+import { approvalsOf, ask, client, clientCallsOf, questionsOf, tasksOf } from "../client.js"
 import { clip } from "../format.js"
 import { html, useEffect, useMemo, useRef, useState } from "../html.js"
 import { useAction, usePages } from "../loading.js"
 import { Act, Loading, More, Problem, Status, TaskLink, When } from "../parts/basics.js"
 import { addressOf, go } from "../router.js"
 import { Approval } from "./approvals.js"
+import { APPLICATION, ClientCall } from "./client_calls.js"
 import { Composer } from "./composer.js"
 import { Entry, MESSAGE } from "./entries.js"
 import { Files } from "./files.js"
@@ -101,7 +102,7 @@ function Conversation({ id, layout, onNews }) {
             )}</div>`
           : html`<${Stream} ...${shared} />`
       }
-      <${Waiting} state=${state} />
+      <${Waiting} state=${state} session=${session} />
       <${Composer} session=${session} tasks=${tasks} question=${questionsOf(state).at(-1)} />
     </section>
     <aside class="beside" aria-label="Tasks and files">
@@ -173,7 +174,8 @@ function TaskPanel({ tasks, session, colours, onMove }) {
 function TaskName({ task, colours }) {
   return html`<span class="colour c${colours.get(task.task_id) ?? 0}" aria-hidden="true"></span>
     ${clip(task.goal ?? "", 60)} <${Status} of=${task.status} /> <${TaskLink} id=${task.task_id} />
-    ${task.status === "waiting" && task.reason && html`<span class="quiet"> ${task.reason}</span>`}`
+    ${task.status === "waiting" && task.reason && html`<span class="quiet">
+    ${" "}${task.reason === "client_tools" ? APPLICATION : task.reason}</span>`}`
 }
 
 function Controls({ task, session }) {
@@ -192,16 +194,18 @@ function Controls({ task, session }) {
 }
 
 /** The decisions and answers that the session waits for. */
-function Waiting({ state }) {
+function Waiting({ state, session }) {
   const calls = approvalsOf(state)
+  const theirs = clientCallsOf(state)
   const questions = questionsOf(state)
-  if (!calls.length && !questions.length) return null
+  if (!calls.length && !theirs.length && !questions.length) return null
   return html`<div class="panel waiting">
     ${questions.map(
       ({ task_id: id, text }) => html`<p key=${id}><b>
       ${clip(text, 400)}</b> <span class="quiet">Your next message to <${TaskLink} id=${id} /> answers it.</span></p>`,
     )}
     ${calls.map((call) => html`<${Approval} key=${call.tool_call_id} of=${call} />`)}
+    ${theirs.map((call) => html`<${ClientCall} key=${call.tool_call_id} of=${call} session=${session} />`)}
   </div>`
 }
 

@@ -5,6 +5,7 @@ import { html, useState } from "../html.js"
 import { Status, TaskLink, Value, When } from "../parts/basics.js"
 import { Markdown } from "../parts/markdown.js"
 import { memo } from "../parts/memo.js"
+import { APPLICATION } from "./client_calls.js"
 import { File } from "./files.js"
 
 /** What a dragged message is called among what may be dragged. */
@@ -132,7 +133,8 @@ const Call = memo(({ call, session }) => {
   return html`<details class="call">
     <summary><code>${call.tool}</code> <span class="quiet">
       ${clip(argsOf(call.args), 80)}</span> <${Status} of=${kind} />${" "}
-      ${call.duration_ms !== null ? duration(call.duration_ms) : ""}</summary>
+      ${call.duration_ms !== null ? duration(call.duration_ms) : ""}
+      ${call.client && kind === "active" && html`<span class="quiet">${APPLICATION}</span>`}</summary>
     <${Value} of=${call.args} label="arguments" />
     ${call.error !== null && html`<p class="problem">${call.error}</p>`}
     ${call.result !== null && html`<${Value} of=${call.result} label="result" />`}
