@@ -175,10 +175,10 @@ class Queries:
         """Return the tasks of a session's last messages that are not archived, oldest first."""
         return [header.describe().model_dump(mode="json") for header in await self._session_headers(keys)]
 
-    async def task_of_call(self, keys: SessionKeys, call: str) -> str | None:
-        """Return the task of a session that waits for its client's result of this call; None for none."""
-        open_calls = ((each, header) for header in await self._session_headers(keys) for each in header.open)
-        return next((header.task_id for each, header in open_calls if (each.id, each.target) == (call, "client")), None)
+    async def client_calls(self, keys: SessionKeys) -> dict[str, str]:
+        """Return the calls of a session that wait for their client's results, each with its task."""
+        headers = await self._session_headers(keys)
+        return {call.id: header.task_id for header in headers for call in header.open if call.target == "client"}
 
     async def _session_headers(self, keys: SessionKeys) -> list[TaskHeader]:
         named = [turn.get("task_id") for turn in await self.messages(keys)]
