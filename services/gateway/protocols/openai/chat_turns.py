@@ -306,7 +306,7 @@ class ChatTurns:
         """Return what a look at the turn's task says: it may have ended without our being told."""
         if told.turn.task_id is None:
             return []
-        found = await self._queries.task(turn.keys.tenant, told.turn.task_id)
+        found = await self._queries.settled_task(turn.keys.tenant, told.turn.task_id)
         return [] if found is None else told.settled(found.model_dump(mode="json"))
 
     async def used(self, turn: ChatTurn, told: GrowingText) -> TaskUsage:
@@ -373,7 +373,7 @@ class ChatTurns:
                 last = last or event["id"]
         if last:  # nobody may have waited for it
             await self.keep_calls(keys, told, last.encode(), kept.goes_on)
-        if name is not None and (task := await self._queries.task(tenant, name)) is not None:
+        if name is not None and (task := await self._queries.settled_task(tenant, name)) is not None:
             pieces += told.settled(task.model_dump(mode="json"))
         return told, await self._with_arguments(tenant, told, pieces)
 

@@ -1,0 +1,84 @@
+"""A turn that goes on with a client's result has not ended while no task-runner has taken the result up."""
+
+import json
+from typing import Any
+
+import httpx2
+
+from pentad.contracts.turns import NEEDS_CLIENT
+from pentad.shared.actors.client_tools import CLIENT_CALL
+from pentad.shared.store.store import Store
+from tests.integration.gateway.speaker import Speaker
+from tests.integration.gateway.test_openai import inbound
+
+CALL = "call-0-a"
+RESPONSES = "/openai/v1/responses"
+TOOL = {"type": "function", "name": "get_place", "parameters": {"type": "object"}}
+
+
+async def waits_for_client(speaker: Speaker, message: str) -> None:
+    """The task of a message waits for its client, as router and runner write it."""
+    await speaker.session({"role": "user", "content": "where?", "message_id": message})
+    await speaker.routed(message)
+    opened = json.dumps([[CALL, "get_place", "", "client"]])
+    keys = await speaker.task(status="waiting", reason=NEEDS_CLIENT, open=opened, correlation=message, step=1)
+    await speaker.store.call("HSET", keys.calls, CALL, CLIENT_CALL)
+    about: dict[str, Any] = {"correlation_id": message}
+    await speaker.say("tool_call", tool_call_id=CALL, tool="get_place", args={}, client=True, **about)
+    await speaker.say("task_status", status="waiting", reason=NEEDS_CLIENT, **about)
+
+
+async def goes_on(speaker: Speaker) -> None:
+    """A runner takes the result up, and the task completes."""
+    await speaker.task(status="active", open="[]")
+    await speaker.say("message", step=2, attempt=1, content="in Berlin")
+    await speaker.task(status="completed", reason="answered")
+    await speaker.say("task_end", status="completed", steps=2)
+
+
+async def test_a_response_in_the_background(http: httpx2.AsyncClient, redis_url: str, store: Store) -> None:
+    body: dict[str, Any] = {"model": "pentad", "input": "where?", "tools": [TOOL], "background": True}
+    first = (await http.post(RESPONSES, json=body)).json()
+    [asked] = await inbound(redis_url)
+    speaker = Speaker(store, asked.session_id or "")
+    await waits_for_client(speaker, asked.message_id or "")
+    stopped = (await http.get(f"{RESPONSES}/{first['id']}")).json()
+    assert ([item["type"] for item in stopped["output"]], stopped["status"]) == (["function_call"], "completed")
+    output = [{"type": "function_call_output", "call_id": CALL, "output": "Berlin"}]
+    behind = body | {"input": output, "previous_response_id": first["id"]}
+    second = (await http.post(RESPONSES, json=behind)).json()
+    shown = (await http.get(f"{RESPONSES}/{second['id']}")).json()
+    assert (shown["status"], shown["output"]) == ("in_progress", [])
+    await goes_on(speaker)
+    shown = (await http.get(f"{RESPONSES}/{second['id']}")).json()
+    assert (shown["status"], shown["output"][0]["content"][0]["text"]) == ("completed", "in Berlin")
+
+
+async def test_a_message_instead_of_a_result(http: httpx2.AsyncClient, redis_url: str, store: Store) -> None:
+    body: dict[str, Any] = {"model": "pentad", "input": "where?", "background": True, "conversation": "s1"}
+    await http.post(RESPONSES, json=body)
+    speaker = Speaker(store)
+    await waits_for_client(speaker, (await inbound(redis_url))[0].message_id or "")
+    second = (await http.post(RESPONSES, json=body | {"input": "never mind"})).json()
+    said = (await inbound(redis_url))[1].message_id or ""
+    keys = await speaker.task(status="waiting")
+    await speaker.routed(said, "append")
+    await store.call("ZADD", keys.messages, 1, "1 user {}")
+    shown = (await http.get(f"{RESPONSES}/{second['id']}")).json()
+    assert (shown["status"], shown["output"]) == ("in_progress", [])
+
+
+async def test_a_run_of_ag_ui(http: httpx2.AsyncClient, store: Store) -> None:
+    speaker = Speaker(store)
+    await waits_for_client(speaker, "m1")
+    messages = [{"id": "t", "role": "tool", "toolCallId": CALL, "content": "Berlin"}]
+    body = {"threadId": "s1", "runId": "r2", "messages": messages}
+    told = list[dict[str, Any]]()
+    async with http.stream("POST", "/agui", json=body) as response:
+        async for line in response.aiter_lines():
+            if line.startswith(": alive"):  # it was looked at the task
+                await goes_on(speaker)
+            if line.startswith("data: "):
+                told.append(json.loads(line.removeprefix("data: ")))
+    assert [each["delta"] for each in told if each["type"] == "TEXT_MESSAGE_CONTENT"] == ["in Berlin"]
+    assert told[-1]["type"] == "RUN_FINISHED"
