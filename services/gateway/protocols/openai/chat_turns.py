@@ -173,7 +173,7 @@ class ChatTurns:
         if newest is None and not asked.text:
             raise missing(f"tool_call_id: there is no call {last.call!r} that waits for its result, or it was long ago")
         for each, known in zip(asked.results, kept, strict=True):
-            if known is None or newest is None or known.after != newest.after:
+            if known is None or newest is None or not known.is_of_stop(newest):
                 continue
             try:
                 await self._results.accept(tenant, known.task, each.call, each.sent, known.session)
