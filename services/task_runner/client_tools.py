@@ -11,7 +11,8 @@ from pentad.services.task_runner.step import Step, Steps
 from pentad.shared.actors.client_tools import digest_of_client_tools
 from pentad.shared.immutable import immutable
 
-_MOST_KEPT = 64
+_MOST_KEPT = 16
+"""Sets of tools that are kept: one may have megabytes when it is read."""
 
 
 @immutable
