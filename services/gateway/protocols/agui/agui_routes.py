@@ -85,8 +85,7 @@ class AguiRoutes:
             message, keys = message_of(request, asked.message() | {"session_id": asked.thread_id}, self._shards)
         except UnreadableError as error:
             raise invalid(str(error)) from None
-        for task, call, sent in await self._waited_for(keys, results):
-            await self._results.accept(keys.tenant, task, call, sent, keys.session)
+        await self._hand_over(keys, await self._waited_for(keys, results))
         made = AguiRun(asked.thread_id, asked.run_id, TurnTracker(asked.run_id), asked.messages)
         return self._answer(request, made, keys, await self._turns.begin(message, keys))
 
@@ -107,8 +106,7 @@ class AguiRoutes:
         try:
             task = waited_for[-1][0] if known is None else known.task_id
             begun, _ = await self._begin_decided(keys, asked.run_id, task, stream.position)
-            for task, call, sent in waited_for:
-                await self._results.accept(tenant, task, call, sent, asked.thread_id)
+            await self._hand_over(keys, waited_for)
         finally:
             stream.close()
         made = _decided_run(asked.thread_id, asked.run_id, begun, asked.messages)
@@ -122,13 +120,20 @@ class AguiRoutes:
         waits = await self._queries.client_calls(keys) if results else {}
         return [(waits[call], call, sent) for call, sent in results if call in waits]
 
+    async def _hand_over(self, keys: SessionKeys, results: Sequence[tuple[str, str, SentResult]]) -> None:
+        for task, call, sent in results:
+            await self._results.accept(keys.tenant, task, call, sent, keys.session)
+
     async def _resume(self, request: "Request", asked: RunInput) -> EventStream:
-        """Answer what a run before waits for, and return what its task does then. Raises ``UnreadableError``."""
-        task, answers = answers_of(asked.resume or ())
+        """Answer what a run before waits for, and return what its task does then. Results of the client's tools that
+        come along are handed over first. Raises ``UnreadableError``.
+        """
+        (task, answers), results = answers_of(asked.resume or ()), asked.results()
         if not answers[0][0].call:
             said = {"content": text_of_answer(answers[0][1]), "task_id": task}
             body = asked.forwarded() | said | {"message_id": asked.run_id, "session_id": asked.thread_id}
             message, keys = message_of(request, body, self._shards)
+            await self._hand_over(keys, await self._waited_for(keys, results))
             made = AguiRun(asked.thread_id, asked.run_id, TurnTracker(asked.run_id), asked.messages)
             return self._answer(request, made, keys, await self._turns.begin(message, keys))
         caller = caller_of(request)
@@ -140,6 +145,7 @@ class AguiRoutes:
         stream = await self._streams.open(keys, None)
         try:
             begun, is_new = await self._begin_decided(keys, asked.run_id, task, stream.position)
+            await self._hand_over(keys, await self._waited_for(keys, results))
             await self._decide(keys, asked.run_id, decisions, decider(caller), session, forget=is_new)
         finally:
             stream.close()
