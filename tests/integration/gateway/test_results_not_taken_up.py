@@ -62,6 +62,29 @@ async def test_a_response_in_the_background(http: httpx2.AsyncClient, redis_url:
     assert (shown["status"], shown["output"][0]["content"][0]["text"]) == ("completed", "in Berlin")
 
 
+async def test_events_that_are_not_kept_any_more(http: httpx2.AsyncClient, redis_url: str, store: Store) -> None:
+    """A result may take longer than a session's events are kept: then the turn goes on from a snapshot."""
+    body: dict[str, Any] = {"model": "pentad", "input": "where?", "tools": [TOOL], "background": True}
+    first = (await http.post(RESPONSES, json=body)).json()
+    [asked] = await inbound(redis_url)
+    speaker = Speaker(store, asked.session_id or "")
+    keys = await waits_for_client(speaker, asked.message_id or "", CALL)
+    assert (await http.get(f"{RESPONSES}/{first['id']}")).json()["status"] == "completed"
+    await store.call("XTRIM", speaker.keys.events, "MAXLEN", 0)
+    output = [{"type": "function_call_output", "call_id": CALL, "output": "Berlin"}]
+    behind = {"model": "pentad", "input": output, "previous_response_id": first["id"], "stream": True}
+    told = list[dict[str, Any]]()
+    async with http.stream("POST", RESPONSES, json=behind) as response:
+        assert await store.call("HLEN", keys.calls) == 0
+        async for line in response.aiter_lines():
+            if line.startswith("data: "):
+                told.append(json.loads(line.removeprefix("data: ")))
+            if line.startswith(": alive"):  # the snapshot was read
+                await goes_on(speaker)
+    assert "".join(each["delta"] for each in told if each["type"] == "response.output_text.delta") == "in Berlin"
+    assert told[-1]["type"] == "response.completed"
+
+
 async def test_a_message_instead_of_a_result(http: httpx2.AsyncClient, redis_url: str, store: Store) -> None:
     body: dict[str, Any] = {"model": "pentad", "input": "where?", "background": True, "conversation": "s1"}
     await http.post(RESPONSES, json=body)

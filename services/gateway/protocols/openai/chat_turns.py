@@ -280,9 +280,21 @@ class ChatTurns:
                 await turn.stream.catch_up()
                 continue
             if isinstance(read, Missed):
-                yield await self._whole(turn, told, told.after(from_json(read.snapshot)))
+                snapshot = await self._settled(turn, told, from_json(read.snapshot))
+                yield await self._whole(turn, told, told.after(snapshot))
             elif pieces := [piece for event in read for piece in told.after(from_json(event.data))]:
                 yield await self._whole(turn, told, pieces)
+
+    async def _settled(
+        self, turn: ChatTurn | TurnInBackground, told: GrowingText, snapshot: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return a snapshot without the turn's task where that does not wait, but goes on with what has come."""
+        if (name := told.turn.task_id) is None:
+            return snapshot
+        task = await self._queries.settled_task(turn.keys.tenant, name)
+        status = None if task is None else task.status
+        kept = [each for each in snapshot["tasks"] if each.get("task_id") != name or each.get("status") == status]
+        return snapshot | {"tasks": kept}
 
     async def _whole(self, turn: ChatTurn | TurnInBackground, told: GrowingText, pieces: list[Piece]) -> list[Piece]:
         return await self._with_arguments(turn.keys.tenant, told, pieces) if told.calls else pieces
