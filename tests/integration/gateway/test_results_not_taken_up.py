@@ -4,9 +4,11 @@ import json
 from typing import Any
 
 import httpx2
+import pytest
 
-from pentad.contracts.turns import NEEDS_CLIENT
+from pentad.contracts.turns import ASKED, NEEDS_APPROVAL, NEEDS_CLIENT
 from pentad.services.gateway.protocols.openai.kept_calls import KeptCall, KeptClientCalls
+from pentad.services.gateway.tasks.event_stream import HEARTBEAT_S
 from pentad.shared.actors.client_tools import CLIENT_CALL
 from pentad.shared.keys import TaskKeys
 from pentad.shared.store.store import Store
@@ -83,6 +85,24 @@ async def test_events_that_are_not_kept_any_more(http: httpx2.AsyncClient, redis
                 await goes_on(speaker)
     assert "".join(each["delta"] for each in told if each["type"] == "response.output_text.delta") == "in Berlin"
     assert told[-1]["type"] == "response.completed"
+
+
+@pytest.mark.parametrize("reason", [ASKED, NEEDS_APPROVAL])
+async def test_a_task_that_waits_for_a_person_too_says_so_soon(
+    http: httpx2.AsyncClient, redis_url: str, store: Store, reason: str
+) -> None:
+    """No event says again for what the task waits, and clients that run tools in a loop send results at once."""
+    body: dict[str, Any] = {"model": "pentad", "input": "where?", "tools": [TOOL], "background": True}
+    first = (await http.post(RESPONSES, json=body)).json()
+    [asked] = await inbound(redis_url)
+    speaker = Speaker(store, asked.session_id or "")
+    await waits_for_client(speaker, asked.message_id or "", CALL)
+    await speaker.task(status="waiting", reason=reason)
+    assert (await http.get(f"{RESPONSES}/{first['id']}")).json()["status"] == "completed"
+    output = [{"type": "function_call_output", "call_id": CALL, "output": "Berlin"}]
+    behind = {"model": "pentad", "input": output, "previous_response_id": first["id"]}
+    shown = (await http.post(RESPONSES, json=behind, timeout=HEARTBEAT_S / 2)).json()
+    assert shown["output"][0]["content"][0]["text"] == f"(The task waits: {reason}.)"
 
 
 async def test_a_message_instead_of_a_result(http: httpx2.AsyncClient, redis_url: str, store: Store) -> None:

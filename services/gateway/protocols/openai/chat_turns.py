@@ -41,6 +41,9 @@ from pentad.shared.workspace.workspace import NOT_SET, Workspaces
 
 _CANCEL_S, _LOOK_S = 30.0, 0.1
 """Seconds in which the task of a turn is found that is to be cancelled, and between two looks."""
+_RESULT_S = 2.0
+"""Seconds of silence after which the task of a turn that goes on with results is looked at: it may wait for a person as
+before, which no event says again."""
 _TOO_LATE = frozenset({404, 409})
 """Statuses of results that are not taken any more."""
 _UNFORKABLE = frozenset({404, 409, 410})
@@ -271,7 +274,7 @@ class ChatTurns:
         """Return the pieces of the turn until it ends; an empty list where nothing has happened for a while."""
         while told.end is None:
             try:
-                async with asyncio.timeout(HEARTBEAT_S):
+                async with asyncio.timeout(HEARTBEAT_S if turn.goes_on is None else _RESULT_S):
                     read = await turn.stream.read()
             except TimeoutError:
                 yield await self._looked(turn, told)

@@ -246,7 +246,7 @@ class GrowingText:
         if (
             end is None
             or end.outcome != "waiting"
-            or end.reason == ASKED
+            or (end.reason == ASKED and self.text)
             or (end.reason == NEEDS_CLIENT and self.calls)
         ):
             return
