@@ -18,9 +18,10 @@ sys.dont_write_bytecode = False
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Let the garbage collector rest while tests are collected: what that makes stays."""
+    """Let the garbage collector rest while tests are collected, and spare it what that leaves: it all stays."""
     gc.disable()
     try:
         return (yield)
     finally:
+        gc.freeze()
         gc.enable()
