@@ -20,7 +20,9 @@ from pentad.shared.keys import timers
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
 from pentad.shared.store.store import Store
 from tests.integration.handlers.flow import Flow, answer
+from tests.integration.handlers.graph_flow import graph, llm
 from tests.integration.handlers.test_own_tools import ECHO, roles, said, told, transcript
+from tests.support.forking import Forking
 
 PLACE = {"type": "object", "properties": {"exact": {"type": "boolean"}}}
 TOOLS = [{"name": "get_place", "description": "Where the user is", "parameters": PLACE}]
@@ -229,6 +231,46 @@ async def test_arguments_that_are_no_json_are_answered_at_once(store: Store, tmp
     await asked.flow.drive()
     assert await asked.calls() == []
     assert await asked.flow.status() == "completed"
+
+
+async def test_nodes_of_a_graph_have_them_unless_they_call_no_tools(store: Store, tmp_path: Path) -> None:
+    offered = dict[str, set[str]]()
+
+    def script(request: ChatRequest) -> ModelAnswer:
+        offered[request_node(request)] = {each["function"]["name"] for each in from_json(request.tools or b"[]")}
+        calls = request_node(request) == "finder" and b'"tool"' not in request.messages[-1]
+        return answer("", WHERE) if calls else answer("done")
+
+    two = graph("two", [llm("finder", tools=None), llm("writer")], ("finder", "writer"))
+    flow = await Flow(store, tmp_path, script, graphs=[two]).prepare()
+    asked = Client(store, flow)
+    await flow.say("where am I?", tools=TOOLS, instruction="two")
+    await flow.drive()
+    assert await flow.status() == "waiting"
+    await asked.send("in Berlin")
+    await flow.drive()
+    assert await flow.status() == "completed"
+    assert ("get_place" in offered["finder"], "get_place" in offered["writer"]) == (True, False)
+
+
+def request_node(request: ChatRequest) -> str:
+    """The node that asks the model."""
+    return str(from_json(request.messages[0])["content"]).partition(".")[0].removeprefix("You are ")
+
+
+async def test_a_fork_gives_the_call_up_that_waits_in_its_origin(store: Store, tmp_path: Path) -> None:
+    asked = await client(store, tmp_path, WHERE)
+    await asked.flow.say("where am I?", tools=TOOLS)
+    await asked.flow.drive()
+    origin = await asked.flow.task()
+    fork = await Forking(store, asked.flow.records, asked.flow.settings).fork(origin.task, 1)
+    await asked.flow.drive()
+    keys = await asked.flow.task_named(fork.task_id)
+    log = [from_json(raw.split(b"\n", 1)[1]) for raw in await store.call("LRANGE", keys.log, 0, -1)]
+    assert [m["content"] for m in log if m["role"] == "tool"] == [
+        f"error: given up: this task was forked from {origin.task} before the call had a result"
+    ]
+    assert await store.call("HGET", origin.header, "status") == b"waiting", "the origin waits as before"
 
 
 @pytest.mark.parametrize(
