@@ -98,7 +98,7 @@ async def test_who_brings_tools_along_is_told_of_their_calls(system: System, spe
     await noted(system.store)
     await speaker.session()
     await speaker.routed("m1", task="task-0-m1")
-    about = {"task": "task-0-m1", "tool_call_id": "call-0-a", "tool": "get_place"}
+    about: Json = {"task": "task-0-m1", "tool_call_id": "call-0-a", "tool": "get_place"}
     await speaker.say("tool_call", **about, args={}, client=True)
     await speaker.say("task_status", task="task-0-m1", status="waiting", reason="client_tools")
     await speaker.say("tool_result", **about, result="here")
