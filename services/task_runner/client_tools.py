@@ -7,13 +7,12 @@ from dataclasses import field
 from pentad.contracts.client_tools import ClientTool
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.tools import ToolSpec
-from pentad.services.task_runner.step import Step
-from pentad.shared.actors.client_tools import CLIENT_TOOLS, digest_of_client_tools, read_client_tools
-from pentad.shared.errors import DamagedError
+from pentad.services.task_runner.step import Step, Steps
+from pentad.shared.actors.client_tools import digest_of_client_tools
 from pentad.shared.immutable import immutable
-from pentad.shared.store.store import Store, guarded
 
-_MOST_KEPT = 64
+_MOST_KEPT = 16
+"""Sets of tools that are kept: one may have megabytes when it is read."""
 
 
 @immutable
@@ -31,8 +30,8 @@ NO_CLIENT_TOOLS = OfferedClientTools()
 class ClientTools:
     """Reads the tools of clients, and keeps those that were read lately, by their digest."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
         self._known: OrderedDict[str, OfferedClientTools] = OrderedDict()
 
     async def of(self, step: Step, instruction: Instruction) -> OfferedClientTools:
@@ -48,14 +47,7 @@ class ClientTools:
         digest = step.task.client_tools
         if not digest:
             return NO_CLIENT_TOOLS
-        return self._known.get(digest) or self._kept(digest, await self._read(step))
-
-    async def _read(self, step: Step) -> Sequence[ClientTool]:
-        raw = await guarded("tools of the client", self._store.call, "HGET", step.keys.big, CLIENT_TOOLS)
-        try:
-            return read_client_tools(raw or b"")
-        except ValueError:
-            raise DamagedError(f"the tools of the client of task {step.keys.task} cannot be read") from None
+        return self._known.get(digest) or self._kept(digest, await self._steps.client_tools(step))
 
     def _kept(self, digest: str, tools: Sequence[ClientTool]) -> OfferedClientTools:
         made = self._known[digest] = OfferedClientTools(digest, {tool.name: tool.spec for tool in tools})

@@ -203,7 +203,8 @@ class MoveWriter:
     def _give_turn_back(self, fate: Fate, rest: RemainingTranscript) -> None:
         """The message before the one that leaves is the task's last again: what later steps do, they do for its user.
 
-        The events that tell of its turn bear its name and metadata; the end of the turn that leaves does not.
+        The events that tell of its turn bear its name and metadata; the end of the turn that leaves does not. Tools of
+        its client are not kept: those of the message that leaves go with that.
         """
         earlier = replace(
             self._writer.turn,
@@ -212,6 +213,7 @@ class MoveWriter:
             speaker=rest.speaker,
             metadata=rest.metadata,
             traceparent=rest.traceparent,
+            client_tools="",
         )
         self._commit.set(self._keys.header, **earlier.message_fields, time_zone=rest.time_zone)
         if fate in ("goes_on", "asks"):

@@ -68,7 +68,7 @@ class Moves:
         elif receiver is None:
             writes.refuse(f"task {move.to} cannot take message {move.message_id}: it is gone, or was cancelled")
         else:
-            message = _said(step, lines, found) if waiting is None else waiting.message
+            message = await self._said(step, lines, found) if waiting is None else waiting.message
             await self._write(writes, step, lines, Departure(move, message, found), receiver, cuts=cuts)
         return await self._steps.actors.commit(writer.commit, step.taken) != "overtaken"
 
@@ -127,6 +127,24 @@ class Moves:
             return [shown(entry) for entry in raw]
         except (ValueError, TypeError):
             raise DamagedError(f"the transcript of task {keys.task} cannot be read") from None
+
+    async def _said(self, step: Step, lines: list[Line], found: MovedPart | None) -> InboundMessage:
+        """The message as far as a transcript tells it; the tools of its client are kept until the next message."""
+        assert found is not None
+        line, task = lines[found.place], step.task
+        return InboundMessage(
+            content=line["content"],
+            message_id=line["message_id"],
+            session_id=task.session,
+            tenant_id=task.tenant,
+            deadline=line.get("deadline"),
+            budget=line.get("budget"),
+            metadata=line.get("metadata") or {},
+            traceparent=line.get("traceparent"),
+            files=tuple(line.get(FIELD) or ()) or None,
+            user_id=_speaker(line, task),
+            tools=await self._steps.client_tools(step) or None if task.correlation == line["message_id"] else None,
+        )
 
     async def _waiting(self, keys: TaskKeys, move: MoveMail) -> UserMail | None:
         """The message as it waits among the task's mail; None when it does not."""
@@ -188,24 +206,6 @@ def _moved_there(lines: list[Line], move: MoveMail) -> bool:
     """Whether this very move has been carried out already."""
     notes = [line for line in lines if line["role"] == EXCLUSION and line.get("message_id") == move.message_id]
     return bool(notes) and move.to in (notes[-1]["to"], notes[-1]["to_task_id"])
-
-
-def _said(step: Step, lines: list[Line], found: MovedPart | None) -> InboundMessage:
-    """The message as far as a transcript tells it."""
-    assert found is not None
-    line, task = lines[found.place], step.task
-    return InboundMessage(
-        content=line["content"],
-        message_id=line["message_id"],
-        session_id=task.session,
-        tenant_id=task.tenant,
-        deadline=line.get("deadline"),
-        budget=line.get("budget"),
-        metadata=line.get("metadata") or {},
-        traceparent=line.get("traceparent"),
-        files=tuple(line.get(FIELD) or ()) or None,
-        user_id=_speaker(line, task),
-    )
 
 
 def _speaker(line: Line, task: TaskHeader) -> str | None:

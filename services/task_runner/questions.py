@@ -44,7 +44,7 @@ class Questions:
     ) -> None:
         self._steps, self._models, self._instructions, self._policies = steps, models, instructions, policies
         self._tools, self._hooks = tools, hooks
-        self._toolboxes, self._client_tools = Toolboxes(tools, models), ClientTools(steps.actors.store)
+        self._toolboxes, self._client_tools = Toolboxes(tools, models), ClientTools(steps)
 
     async def work(self, step: Step) -> Work | str:
         """Find the instruction and the way of working for this step, or the reason why nobody knows them any more."""

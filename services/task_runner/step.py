@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from pentad.contracts.client_tools import ClientTool
 from pentad.contracts.events import EndStatus
 from pentad.contracts.records import StepRecord
 from pentad.services.task_runner.domain.arrived import Arrived, sort_mail
@@ -11,6 +12,7 @@ from pentad.services.task_runner.prompt import KnownTranscript
 from pentad.services.task_runner.step_writer import Limits, StepWriter
 from pentad.shared.actors.actors import Actors, Taken
 from pentad.shared.actors.approvals import KeptRequest, kept_request
+from pentad.shared.actors.client_tools import CLIENT_TOOLS, read_client_tools
 from pentad.shared.actors.commit import Commit, Outcome
 from pentad.shared.actors.headers import TaskHeader, task_header
 from pentad.shared.errors import DamagedError
@@ -104,6 +106,16 @@ class Steps:
             return {call: KeptRequest.model_validate_json(kept or b"") for call, kept in zip(calls, raw, strict=True)}
         except ValueError as error:
             raise DamagedError(f"a call of task {step.keys.task} that waits cannot be read: {error}") from None
+
+    async def client_tools(self, step: Step) -> tuple[ClientTool, ...]:
+        """Read the tools that the sender of the turn's message has itself. Raises ``DamagedError``."""
+        if not step.task.client_tools:
+            return ()
+        raw = await guarded("tools of the client", self.actors.store.call, "HGET", step.keys.big, CLIENT_TOOLS)
+        try:
+            return read_client_tools(raw or b"")
+        except ValueError:
+            raise DamagedError(f"the tools of the client of task {step.keys.task} cannot be read") from None
 
     async def results(self, step: Step) -> KeptResults:
         """The results that have come, whole and as prompts show them, by their calls.

@@ -14,7 +14,8 @@ from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.shared.models.model_pool import ModelPool
 from pentad.shared.models.token_counter import TokenCounter
 
-_MOST_KEPT = 256
+_MOST_KEPT, _MOST_FOR_CLIENTS = 256, 16
+"""Toolboxes that are kept, and those with tools of clients: one such may have megabytes, and anybody makes another."""
 _WINDOW_PART = 4
 """Part of a model's window that schemas of tools may cost where the instruction does not say: one of so many."""
 MAX_SHOWN = 40
@@ -67,6 +68,7 @@ class Toolboxes:
         self._made_of: Mapping[str, ToolSpec] = {}
         """Published tools of which the toolboxes below were made."""
         self._made: dict[_Key, Toolbox] = {}
+        self._for_clients: dict[_Key, Toolbox] = {}
 
     async def of(
         self,
@@ -83,17 +85,20 @@ class Toolboxes:
         specs = await self._tools.specs()
         kept = await self._tools.kept_from(whose.tenant, whose.user)
         if specs is not self._made_of or len(self._made) > _MOST_KEPT:
-            self._made_of, self._made = specs, {}
+            self._made_of, self._made, self._for_clients = specs, {}, {}
+        while len(self._for_clients) > _MOST_FOR_CLIENTS:
+            del self._for_clients[next(iter(self._for_clients))]
+        made = self._for_clients if client.digest else self._made
         names = None if instruction.tools is None else tuple(instruction.tools)
         described = tuple([(name, agent.name, agent.description) for name, agent in agents.items()])
         key: _Key = (names, instruction.output, shown._replace(found=""), described, kept, client.digest, None)
-        toolbox = self._made.get(key)
+        toolbox = made.get(key)
         if toolbox is None:
             there = {name: spec for name, spec in specs.items() if name not in kept} if kept else specs
             given = offered(instruction, there, shown.reads_results, shown.in_graph, shown.opens_messages)
             given |= {name: agent_spec(agent) for name, agent in agents.items()}
             given |= client.specs
-            toolbox = self._made[key] = Toolbox(given)
+            toolbox = made[key] = Toolbox(given)
         limits = self._limits(instruction)
 
         def counter() -> TokenCounter:
@@ -102,14 +107,14 @@ class Toolboxes:
         if toolbox.json is None or limits.hold(toolbox, counter):
             return toolbox
         key = (names, instruction.output, shown, described, kept, client.digest, limits)
-        short = self._made.get(key)
+        short = made.get(key)
         if short is None:
             given = dict(toolbox.specs)
 
             def fits(some: Collection[ToolSpec]) -> bool:
                 return limits.hold(Toolbox({spec.name: spec for spec in some}), counter)
 
-            short = self._made[key] = Toolbox(given, shown_tools(given, shown.found.split(), fits))
+            short = made[key] = Toolbox(given, shown_tools(given, shown.found.split(), fits))
         return short
 
     def _limits(self, instruction: Instruction) -> SchemaLimits:

@@ -13,10 +13,12 @@ from pentad.contracts.ids import LAST_MS, decoded_id, rfc3339, shard_in, shard_o
 from pentad.contracts.paths import TaskPath
 from pentad.contracts.records import StepPrompt, StepRecord, Task, TaskRecord
 from pentad.contracts.tools import ToolSpec
+from pentad.contracts.turns import ASKED, NEEDS_CLIENT
 from pentad.services.gateway.domain.task_path import path_of, path_of_agents
 from pentad.services.gateway.domain.tool_call import is_call_session
 from pentad.services.gateway.domain.waited_turn import WaitedTurn
 from pentad.services.gateway.edge.pages import IndexEntry, Page, newest_first
+from pentad.shared.actors.client_tools import CLIENT_CALL
 from pentad.shared.actors.headers import TaskHeader, pairs, read_session
 from pentad.shared.actors.session_header import session_header
 from pentad.shared.actors.sessions import last_turns, load_task, load_tasks
@@ -175,10 +177,10 @@ class Queries:
         """Return the tasks of a session's last messages that are not archived, oldest first."""
         return [header.describe().model_dump(mode="json") for header in await self._session_headers(keys)]
 
-    async def task_of_call(self, keys: SessionKeys, call: str) -> str | None:
-        """Return the task of a session that waits for its client's result of this call; None for none."""
-        open_calls = ((each, header) for header in await self._session_headers(keys) for each in header.open)
-        return next((header.task_id for each, header in open_calls if (each.id, each.target) == (call, "client")), None)
+    async def client_calls(self, keys: SessionKeys) -> dict[str, str]:
+        """Return the calls of a session that wait for their client's results, each with its task."""
+        headers = await self._session_headers(keys)
+        return {call.id: header.task_id for header in headers for call in header.open if call.target == "client"}
 
     async def _session_headers(self, keys: SessionKeys) -> list[TaskHeader]:
         named = [turn.get("task_id") for turn in await self.messages(keys)]
@@ -210,6 +212,20 @@ class Queries:
             return header.describe()
         record = await self.record(tenant, task)
         return None if record is None else record.task
+
+    async def settled_task(self, tenant: str, task: str) -> Task | None:
+        """Return a task by which a turn may be taken for ended, or None if the tenant has no such task.
+
+        None, too, where the task goes on as soon as a runner takes up what has come: the results of its client's tools,
+        or a message.
+        """
+        keys = self.task_keys(tenant, task)
+        header = None if keys is None else await load_task(self._store, keys)
+        if keys is not None and header is not None and header.waits and header.reason in (ASKED, NEEDS_CLIENT):
+            messages, calls = await self._store.calls([("ZCARD", keys.messages), ("HVALS", keys.calls)])
+            if messages or (header.reason == NEEDS_CLIENT and CLIENT_CALL.encode() not in calls):
+                return None
+        return await self.task(tenant, task)
 
     async def record(self, tenant: str, task: str) -> TaskRecord | None:
         """Return an archived task's record, or None."""

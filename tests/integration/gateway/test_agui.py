@@ -6,7 +6,10 @@ import httpx2
 import pytest
 
 from pentad.services.gateway.app import GatewayService
+from pentad.shared.actors.client_tools import CLIENT_CALL
 from tests.integration.gateway.conftest import NO_TLS, running
+from tests.integration.gateway.speaker import TASK, Speaker
+from tests.integration.gateway.test_approvals import asks
 from tests.support.waiting import PATIENCE_S
 
 BODY: dict[str, Any] = {"threadId": "s1", "runId": "r1", "messages": [{"id": "u", "role": "user", "content": "hi"}]}
@@ -42,6 +45,10 @@ async def test_nothing_is_served_without_a_key_and_nobody_elses_run(redis_url: s
         (BODY | {"messages": []}, 422),
         (BODY | {"forwardedProps": {"pentad": {"tenant_id": "acme"}}}, 422),
         (BODY | {"forwardedProps": {"pentad": {"state": 7}}}, 422),
+        (BODY | {"messages": [{"role": "tool", "toolCallId": "a b", "content": "x"}, *BODY["messages"]]}, 422),
+        (BODY | {"messages": [*BODY["messages"], {"role": "tool", "toolCallId": "c", "content": 7}]}, 422),
+        (BODY | {"messages": [*BODY["messages"], {"role": "tool", "toolCallId": "c", "content": "x"}]}, 404),
+        (BODY | {"tools": [{"name": "ask_user", "description": "", "parameters": {}}]}, 422),
         (BODY | {"resume": [{"interruptId": "task-0-a", "status": "resolved"}]}, 422),
         (BODY | {"resume": [{"interruptId": "task-0-a/c", "status": "resolved", "payload": "yes"}]}, 422),
         (BODY | {"resume": [{"interruptId": "task-0-a/c", "status": "resolved", "payload": True}]}, 404),
@@ -58,3 +65,21 @@ async def test_a_wrong_cursor_and_an_unknown_run_are_told(http: httpx2.AsyncClie
     assert (await http.get("/agui/runs/r1?threadId=s1&after=x")).status_code == 400
     assert (await http.get("/agui/runs/r1?threadId=s1")).status_code == 404
     assert (await http.get("/agui/runs/r1")).status_code == 400
+
+
+@pytest.mark.parametrize("call", ["/call-0-a", ""], ids=["a decision", "an answer"])
+async def test_results_that_come_with_an_answer_to_the_task_are_taken_too(
+    http: httpx2.AsyncClient, speaker: Speaker, call: str
+) -> None:
+    """Else the task would wait for what its client has sent already."""
+    keys = await asks(speaker)
+    await speaker.session()
+    await speaker.task(open='[["call-0-a", "send_mail", "", "approval"], ["call-0-c", "get_place", "", "client"]]')
+    await speaker.store.call("HSET", keys.calls, "call-0-c", CLIENT_CALL)
+    answered = {"interruptId": f"{TASK}{call}", "status": "resolved", "payload": True if call else "yes"}
+    messages = [*BODY["messages"], {"id": "t", "role": "tool", "toolCallId": "call-0-c", "content": "in Berlin"}]
+    async with http.stream("POST", "/agui", json=BODY | {"messages": messages, "resume": [answered]}) as response:
+        assert response.status_code == 200, await response.aread()
+    assert await speaker.store.call("HGET", keys.calls, "call-0-c") is None
+    mail = await speaker.store.call("ZRANGE", keys.signals, 0, -1)
+    assert [each.split(b" ")[1] for each in mail] == ([b"result", b"approval"] if call else [b"result"])

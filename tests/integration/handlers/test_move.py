@@ -326,6 +326,30 @@ async def test_a_turn_that_is_not_answered_goes_on_without_the_message_that_came
     assert (await check_prompts(mover, first))[-1] == ["call", None, "x"]
 
 
+async def test_a_turn_that_goes_on_again_has_no_tools_of_the_client_whose_message_has_left(
+    store: Store, tmp_path: Path
+) -> None:
+    offered = list[tuple[str, bool]]()
+
+    def noting(request: ChatRequest) -> Any:
+        said = [m["content"] for m in map(from_json, request.messages) if m["role"] == "user"]
+        offered.append((" ".join(said), b"get_place" in (request.tools or b"")))
+        return script(request)
+
+    mover = await prepared(store, tmp_path, noting)
+    router, runner, tools = mover.flow._served
+    first = await with_open_calls(mover, word="call")
+    await mover.say("twice", tools=[{"name": "get_place"}])
+    mover.flow._served = [tools]
+    await mover.flow.once()
+    mover.flow._served = [router, runner]
+    await mover.flow.drive()
+    assert offered == [("call", False), ("call twice", True)]
+    await mover.move("u2", first)
+    await mover.flow.drive()
+    assert sorted(offered[2:]) == [("call", False), ("call twice", True)], "they go with their message"
+
+
 async def test_to_a_task_that_has_ended_it_is_reopened(store: Store, tmp_path: Path) -> None:
     mover = await prepared(store, tmp_path)
     await mover.say("weather")

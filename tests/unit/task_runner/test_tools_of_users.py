@@ -1,13 +1,17 @@
-"""Tools that need secrets are offered to the users who have them, and to nobody while that is not known."""
+"""Tools that need secrets are offered to the users who have them; those of clients are kept for a while alone."""
 
+import weakref
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pytest
 
+from pentad.contracts.client_tools import ClientTool
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.tools import ToolSpec
+from pentad.services.task_runner.client_tools import OfferedClientTools
+from pentad.services.task_runner.prompt import Toolbox
 from pentad.services.task_runner.tool_catalog import ToolCatalog
 from pentad.services.task_runner.toolboxes import PromptFacts, Toolboxes, ToolUser
 from pentad.shared.secrets.secret_store import SecretOwner, SecretStore
@@ -66,6 +70,20 @@ async def test_each_user_has_a_toolbox_of_what_is_offered(catalog: Shelf) -> Non
     assert not {"s__a", "s__ab"} & set(bob.specs)
     assert await boxes.of(asks, {}, FACTS, ToolUser("acme", "alice")) is alice
     assert alice.digest != bob.digest
+
+
+async def test_tools_of_clients_are_forgotten_and_push_nobody_elses_out(catalog: Shelf) -> None:
+    boxes, asks = Toolboxes(catalog, Models()), Instruction(name="i", system_prompt="p")  # type: ignore[arg-type]
+    alice = await boxes.of(asks, {}, FACTS, ToolUser("acme", "alice"))
+    made = list[weakref.ref[Toolbox]]()
+    for number in range(300):
+        specs = {"get_place": ClientTool(name="get_place", description=f"{number}").spec}
+        client = OfferedClientTools(f"{number}", specs)
+        box = await boxes.of(asks, {}, FACTS, ToolUser("acme", "alice"), client)
+        assert await boxes.of(asks, {}, FACTS, ToolUser("acme", "alice"), client) is box
+        made.append(weakref.ref(box))
+    assert sum(each() is not None for each in made) < 20
+    assert await boxes.of(asks, {}, FACTS, ToolUser("acme", "alice")) is alice
 
 
 async def test_while_the_store_of_secrets_does_not_answer_such_tools_are_not_offered(tmp_path: Path) -> None:

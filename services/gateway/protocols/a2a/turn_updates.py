@@ -163,7 +163,7 @@ class TurnUpdates:
             if turn.task_id is None and turn.end is not None:
                 self.run.end, self.run.answer = turn.end, turn.end.reason if turn.end.ok else None
         task = self.run.task
-        found = None if task is None else await self._sources.queries.task(self._keys.tenant, task)
+        found = None if task is None else await self._sources.queries.settled_task(self._keys.tenant, task)
         if found is None:
             return
         end = self.run.turn.settled(found.model_dump(mode="json")).end

@@ -81,11 +81,11 @@ class AguiRoutes:
                 return await self._resume(request, asked)
             if asked.ends_with_results:
                 return await self._go_on(request, asked)
+            results = asked.results()
             message, keys = message_of(request, asked.message() | {"session_id": asked.thread_id}, self._shards)
         except UnreadableError as error:
             raise invalid(str(error)) from None
-        for task, call, sent in await self._waited_for(keys, asked):
-            await self._results.accept(keys.tenant, task, call, sent, keys.session)
+        await self._hand_over(keys, await self._waited_for(keys, results))
         made = AguiRun(asked.thread_id, asked.run_id, TurnTracker(asked.run_id), asked.messages)
         return self._answer(request, made, keys, await self._turns.begin(message, keys))
 
@@ -98,33 +98,42 @@ class AguiRoutes:
         if session not in (None, asked.thread_id):
             raise missing("the thread has no such call")
         keys = session_keys(tenant, asked.thread_id, self._shards)
-        known, waited_for = await self._decided.read(keys, asked.run_id), await self._waited_for(keys, asked)
+        results = asked.results()
+        known, waited_for = await self._decided.read(keys, asked.run_id), await self._waited_for(keys, results)
         if known is None and not waited_for:
             raise missing("messages: no tool call of the thread waits for one of these results")
         stream = await self._streams.open(keys, None)
         try:
             task = waited_for[-1][0] if known is None else known.task_id
             begun, _ = await self._begin_decided(keys, asked.run_id, task, stream.position)
-            for task, call, sent in waited_for:
-                await self._results.accept(tenant, task, call, sent, asked.thread_id)
+            await self._hand_over(keys, waited_for)
         finally:
             stream.close()
         made = _decided_run(asked.thread_id, asked.run_id, begun, asked.messages)
-        made.sent = frozenset(call for call, _ in asked.results())
+        made.sent = frozenset(call for call, _ in results)
         return self._answer(request, made, keys, await self._streams.open(keys, begun.begins.encode()))
 
-    async def _waited_for(self, keys: SessionKeys, asked: RunInput) -> list[tuple[str, str, SentResult]]:
+    async def _waited_for(
+        self, keys: SessionKeys, results: Sequence[tuple[str, SentResult]]
+    ) -> list[tuple[str, str, SentResult]]:
         """Return the results that are waited for, each with its task and call; others are of tools that ran here."""
-        found = [(await self._queries.task_of_call(keys, call), call, sent) for call, sent in asked.results()]
-        return [(task, call, sent) for task, call, sent in found if task is not None]
+        waits = await self._queries.client_calls(keys) if results else {}
+        return [(waits[call], call, sent) for call, sent in results if call in waits]
+
+    async def _hand_over(self, keys: SessionKeys, results: Sequence[tuple[str, str, SentResult]]) -> None:
+        for task, call, sent in results:
+            await self._results.accept(keys.tenant, task, call, sent, keys.session)
 
     async def _resume(self, request: "Request", asked: RunInput) -> EventStream:
-        """Answer what a run before waits for, and return what its task does then. Raises ``UnreadableError``."""
-        task, answers = answers_of(asked.resume or ())
+        """Answer what a run before waits for, and return what its task does then. Results of the client's tools that
+        come along are handed over first. Raises ``UnreadableError``.
+        """
+        (task, answers), results = answers_of(asked.resume or ()), asked.results()
         if not answers[0][0].call:
             said = {"content": text_of_answer(answers[0][1]), "task_id": task}
             body = asked.forwarded() | said | {"message_id": asked.run_id, "session_id": asked.thread_id}
             message, keys = message_of(request, body, self._shards)
+            await self._hand_over(keys, await self._waited_for(keys, results))
             made = AguiRun(asked.thread_id, asked.run_id, TurnTracker(asked.run_id), asked.messages)
             return self._answer(request, made, keys, await self._turns.begin(message, keys))
         caller = caller_of(request)
@@ -136,6 +145,7 @@ class AguiRoutes:
         stream = await self._streams.open(keys, None)
         try:
             begun, is_new = await self._begin_decided(keys, asked.run_id, task, stream.position)
+            await self._hand_over(keys, await self._waited_for(keys, results))
             await self._decide(keys, asked.run_id, decisions, decider(caller), session, forget=is_new)
         finally:
             stream.close()

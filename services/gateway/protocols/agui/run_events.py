@@ -103,7 +103,7 @@ class RunEvents:
     async def _looked(self) -> bytes:
         """Return a sign of life; where the run's task has ended or waits without our being told, the end of the run."""
         task = self._run.turn.task_id
-        found = None if task is None else await self._queries.task(self._keys.tenant, task)
+        found = None if task is None else await self._queries.settled_task(self._keys.tenant, task)
         if found is None:
             return ALIVE
         end = self._run.turn.settled(found.model_dump(mode="json")).end

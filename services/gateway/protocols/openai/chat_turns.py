@@ -173,7 +173,7 @@ class ChatTurns:
         if newest is None and not asked.text:
             raise missing(f"tool_call_id: there is no call {last.call!r} that waits for its result, or it was long ago")
         for each, known in zip(asked.results, kept, strict=True):
-            if known is None or newest is None or known.after != newest.after:
+            if known is None or newest is None or not known.is_of_stop(newest):
                 continue
             try:
                 await self._results.accept(tenant, known.task, each.call, each.sent, known.session)
@@ -280,9 +280,21 @@ class ChatTurns:
                 await turn.stream.catch_up()
                 continue
             if isinstance(read, Missed):
-                yield await self._whole(turn, told, told.after(from_json(read.snapshot)))
+                snapshot = await self._settled(turn, told, from_json(read.snapshot))
+                yield await self._whole(turn, told, told.after(snapshot))
             elif pieces := [piece for event in read for piece in told.after(from_json(event.data))]:
                 yield await self._whole(turn, told, pieces)
+
+    async def _settled(
+        self, turn: ChatTurn | TurnInBackground, told: GrowingText, snapshot: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return a snapshot without the turn's task where that does not wait, but goes on with what has come."""
+        if (name := told.turn.task_id) is None:
+            return snapshot
+        task = await self._queries.settled_task(turn.keys.tenant, name)
+        status = None if task is None else task.status
+        kept = [each for each in snapshot["tasks"] if each.get("task_id") != name or each.get("status") == status]
+        return snapshot | {"tasks": kept}
 
     async def _whole(self, turn: ChatTurn | TurnInBackground, told: GrowingText, pieces: list[Piece]) -> list[Piece]:
         return await self._with_arguments(turn.keys.tenant, told, pieces) if told.calls else pieces
@@ -306,7 +318,7 @@ class ChatTurns:
         """Return what a look at the turn's task says: it may have ended without our being told."""
         if told.turn.task_id is None:
             return []
-        found = await self._queries.task(turn.keys.tenant, told.turn.task_id)
+        found = await self._queries.settled_task(turn.keys.tenant, told.turn.task_id)
         return [] if found is None else told.settled(found.model_dump(mode="json"))
 
     async def used(self, turn: ChatTurn, told: GrowingText) -> TaskUsage:
@@ -373,7 +385,7 @@ class ChatTurns:
                 last = last or event["id"]
         if last:  # nobody may have waited for it
             await self.keep_calls(keys, told, last.encode(), kept.goes_on)
-        if name is not None and (task := await self._queries.task(tenant, name)) is not None:
+        if name is not None and (task := await self._queries.settled_task(tenant, name)) is not None:
             pieces += told.settled(task.model_dump(mode="json"))
         return told, await self._with_arguments(tenant, told, pieces)
 

@@ -24,6 +24,10 @@ class KeptCall(Contract):
     steps: int
     """Steps of the task when the turn stopped."""
 
+    def is_of_stop(self, other: "KeptCall") -> bool:
+        """Return whether the turn has stopped for both calls at once. Gateways that told it may have other cursors."""
+        return (self.task, self.steps) == (other.task, other.steps)
+
 
 class KeptClientCalls:
     """Keeps and reads which task a client's call belongs to. Raises ``OutageError``."""
