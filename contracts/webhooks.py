@@ -34,6 +34,8 @@ CALLBACK_EVENTS: tuple[str, ...] = (
     "task_status",
 )
 """Types of the events of a message's turn that its ``callback_url`` gets."""
+CLIENT_CALLBACK_EVENTS: tuple[str, ...] = (*CALLBACK_EVENTS, "tool_call")
+"""The same of a message that brings tools along: who runs them must learn of their calls."""
 
 
 PUSH_EVENTS: tuple[str, ...] = ("message", "task_end", "task_start", "task_status", "tool_result")

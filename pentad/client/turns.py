@@ -44,12 +44,19 @@ class About(TypedDict, total=False):
     tools: Sequence[Any] | None
     """Tools of the program's own, which the turn runs while it is followed: functions, or dictionaries ``{"name",
     "description", "parameters", "run"}``."""
+    callback_url: str | None
+    """Address to which the gateway sends the turn's events."""
+    callback_secret: str | None
+    """Secret with which they are signed."""
     cancels: bool
     """To leave the turn before its end cancels what it runs."""
 
 
 _NAMES = ("message_id", "session_id", "task_id", "user_id", "instruction")
-_BOUNDS = ("metadata", "deadline", "budget", "output_schema", "state", "files", "tools")
+_BOUNDS = (
+    *("metadata", "deadline", "budget", "output_schema", "state", "files", "tools"),
+    *("callback_url", "callback_secret"),
+)
 _CANCEL_S = 5.0
 """How long a turn that is left may take to find its task and cancel it."""
 Cancel = Callable[[str], Awaitable[None]]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pentad.contracts.commands import InboundMessage
 from pentad.contracts.errors import ErrorCode
-from pentad.contracts.webhooks import CALLBACK_EVENTS, Webhook
+from pentad.contracts.webhooks import CALLBACK_EVENTS, CLIENT_CALLBACK_EVENTS, Webhook
 from pentad.shared.immutable import immutable
 from pentad.shared.keys import CALLBACK_TTL_S, SessionKeys, callback, callbacks, dedup
 from pentad.shared.outbound.address_guard import AddressGuard, RefusedAddressError
@@ -52,7 +52,7 @@ class MessageCallbacks:
             id=name,
             tenant_id=keys.tenant,
             url=message.callback_url,
-            events=CALLBACK_EVENTS,
+            events=CLIENT_CALLBACK_EVENTS if message.tools else CALLBACK_EVENTS,
             session_id=keys.session,
             secret=message.callback_secret,
             created_ms=await self._store.clock(),

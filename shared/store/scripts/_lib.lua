@@ -244,8 +244,8 @@ local function tell(events, event, maxlen, ttl, bell, name)
 end
 
 -- Have the events of a turn or task collected for who has asked for them. The set is read by numbers that only grow: also
--- when it was empty meanwhile, they are behind those of before. A tenant may have half of the places: they are counted when
--- half of all are taken. Returns 1, -1 when there are too many, or -2 when the tenant has too many.
+-- when it was empty meanwhile, they are behind those of before. A tenant may have half of the places: they are counted
+-- when half of all are taken. Returns 1, -1 when there are too many, or -2 when the tenant has too many.
 local function follow_turn(callbacks, id, ttl, most, tenant)
   expect_kind('zset', callbacks)
   if not call('ZSCORE', callbacks, id) then

@@ -149,6 +149,25 @@ async def test_a_result_is_sent_again_until_it_is_taken_over_cut_connections() -
     assert len(gateway.connections) == 2
 
 
+async def test_a_call_that_is_told_again_or_is_another_programs_is_not_run() -> None:
+    seen: list[bool] = []
+
+    def place(mine: bool = True) -> str:
+        """Where."""
+        seen.append(mine)
+        return "here"
+
+    def script(message: Json) -> list[Json]:
+        routed, made, waiting = calling(("place", {}))(message)
+        other = made | {"tool_call_id": "c9", "args": {"mine": False}, "correlation_id": "another"}
+        ended = {"type": "tool_result", "task_id": TASK, "tool_call_id": "c9", "tool": "place", "duration_ms": 0}
+        return [routed, other, made, made, ended, waiting]
+
+    async with talking(script, on_result=goes_on) as (gateway, agent):
+        assert await agent.ask("where?", tools=[place]) == 'so: "here"'
+    assert (seen, [call for call, _ in gateway.results]) == ([True], ["c0"])
+
+
 def raises(error: BaseException) -> Any:
     def tool() -> None:
         raise error

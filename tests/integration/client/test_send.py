@@ -8,6 +8,7 @@ import pytest
 
 import pentad
 from pentad.client.agent import Agent
+from pentad.client.turns import message_of
 from pentad.contracts.events import SessionEvent
 from tests.support.clients.fake_gateway import FakeGateway, fake_gateway, task, turn_events
 from tests.support.ports import free_port
@@ -32,6 +33,11 @@ async def test_a_turn_is_followed_to_its_end_as_frozen_models() -> None:
     assert events[4].content == "42"  # type: ignore[union-attr]
     with pytest.raises(ValueError, match="frozen"):
         events[0].task_id = "x"
+
+
+def test_a_message_names_where_its_events_are_sent() -> None:
+    told = message_of("hi", {"callback_url": "https://example.com/done", "callback_secret": "whsec_x"})
+    assert (told["callback_url"], told["callback_secret"]) == ("https://example.com/done", "whsec_x")
 
 
 async def test_sends_of_a_session_are_one_conversation_and_see_no_old_events() -> None:

@@ -93,6 +93,20 @@ async def moved(store: Store) -> None:
     await wait_until("the message", lambda: store.call("EXISTS", KEYS.messages))
 
 
+async def test_who_brings_tools_along_is_told_of_their_calls(system: System, speaker: Speaker) -> None:
+    await system.rest(asked(system, tools=[{"name": "get_place"}]))
+    await noted(system.store)
+    await speaker.session()
+    await speaker.routed("m1", task="task-0-m1")
+    about: Json = {"task": "task-0-m1", "tool_call_id": "call-0-a", "tool": "get_place"}
+    await speaker.say("tool_call", **about, args={}, client=True)
+    await speaker.say("task_status", task="task-0-m1", status="waiting", reason="client_tools")
+    await speaker.say("tool_result", **about, result="here")
+    await speaker.say("task_end", task="task-0-m1", status="completed", steps=2)
+    kinds = ["message_routed", "tool_call", "task_status", "task_end"]
+    await wait_until("the end", lambda: [each["type"] for each in system.receiver.events()] == kinds)
+
+
 @WAYS
 async def test_the_turn_of_a_message_is_sent_to_its_callback(system: System, speaker: Speaker, way: Way) -> None:
     for _ in range(2):

@@ -149,6 +149,7 @@ async def test_a_full_collection_does_not_look_at_what_was_there_at_the_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(process, "_owned", True)  # as in a process that `run_loop` runs
+    gc.unfreeze()  # what the collection of tests has frozen
     gc.collect()
     before = len(gc.get_objects(generation=2))
     service = Ready(stop := Stop())

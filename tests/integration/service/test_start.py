@@ -140,6 +140,7 @@ async def test_the_second_on_a_data_directory_is_told_who_is_there(tmp_path: Pat
 
 
 async def test_the_caller_keeps_its_signals_its_log_and_its_garbage_collector(tmp_path: Path) -> None:
+    gc.unfreeze()  # what the collection of tests has frozen
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
     logger, handlers, frozen = logging.getLogger("pentad"), [*logging.getLogger().handlers], gc.get_freeze_count()
