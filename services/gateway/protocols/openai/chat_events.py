@@ -43,13 +43,13 @@ class ChatEvents:
         yield block(self._form.begin())
         try:
             async for pieces in self._turns.follow(self._turn, self._told):
+                await self._keep_end()
                 yield b"".join(block(self._form.chunk(piece)) for piece in pieces) or ALIVE
+            await self._keep_end()
         except ProblemError as problem:
             self._is_over = True  # the turn goes on: the same request again follows it
             yield refused(problem)
             return
-        self._is_over = True
-        await self._turns.keep(self._turn, self._told)
         if (failure := failure_of(self._told.end)) is not None:
             yield refused(failure)
             return
@@ -58,6 +58,12 @@ class ChatEvents:
             yield block(self._form.usage(await self._turns.used(self._turn, self._told)))
         yield DONE
         await self._turns.delivered(self._turn)
+
+    async def _keep_end(self) -> None:
+        """Keep the end of the turn before it is told: a client may leave as soon as it has a call of its tool."""
+        if self._told.end is not None and not self._is_over:
+            self._is_over = True
+            await self._turns.keep(self._turn, self._told)
 
 
 async def whole_answer(turns: ChatTurns, turn: ChatTurn, form: ChatForm) -> dict[str, Any]:

@@ -176,7 +176,7 @@ class ResponseEvents:
 
     def __init__(self, turns: ChatTurns, turn: ChatTurn, form: ResponseForm) -> None:
         self._turns, self._turn, self._told, self._form = turns, turn, told_of(turn), form
-        self._items = ResponseItems(form)
+        self._items, self._used = ResponseItems(form), TaskUsage()
         self._is_over = False
 
     def close(self) -> None:
@@ -192,15 +192,22 @@ class ResponseEvents:
         failure = ""
         try:
             async for pieces in self._turns.follow(self._turn, self._told):
+                if self._told.end is not None:  # kept before it is told: a client may leave when it has a call
+                    await self._keep_end()
                 yield b"".join(_block(each) for piece in pieces for each in self._items.after(piece)) or ALIVE
         except ProblemError as problem:
             failure = problem.detail
-        self._is_over = True
-        used = await _ended(self._turns, self._turn, self._told, self._form)
+        await self._keep_end()
         ended = failure_of(self._told.end)
         failure = failure or ("" if ended is None else ended.detail)
-        yield b"".join(map(_block, self._items.end(self._told, used, failure)))
+        yield b"".join(map(_block, self._items.end(self._told, self._used, failure)))
         await self._turns.delivered(self._turn)
+
+    async def _keep_end(self) -> None:
+        """Keep where the conversation stands, once, and note the turn's usage."""
+        if not self._is_over:
+            self._is_over = True
+            self._used = await _ended(self._turns, self._turn, self._told, self._form)
 
 
 async def whole_response(turns: ChatTurns, turn: ChatTurn, form: ResponseForm) -> Out:

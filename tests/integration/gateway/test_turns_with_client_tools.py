@@ -1,4 +1,4 @@
-"""A turn that goes on with a client's result has not ended while no task-runner has taken the result up."""
+"""Turns stop for tools of their client, and have not ended while nobody has taken up the results that it sent."""
 
 import json
 from typing import Any
@@ -13,12 +13,13 @@ from pentad.shared.actors.client_tools import CLIENT_CALL
 from pentad.shared.keys import TaskKeys
 from pentad.shared.store.store import Store
 from tests.integration.gateway.speaker import TASK, Speaker
-from tests.integration.gateway.test_openai import inbound
+from tests.integration.gateway.test_openai import CHAT, inbound
 
 CALL = "call-0-a"
 A_THOUGHT: dict[str, Any] = {"step": 1, "attempt": 1, "offset": 0, "content": "hm", "ring": False}
 STEPS = {"begun": 0, "steps": 1}
 RESPONSES = "/openai/v1/responses"
+NESTED_TOOL = {"type": "function", "function": {"name": "get_place"}}
 TOOL = {"type": "function", "name": "get_place", "parameters": {"type": "object"}}
 
 
@@ -150,3 +151,27 @@ async def test_a_run_of_ag_ui(http: httpx2.AsyncClient, store: Store) -> None:
                 told.append(json.loads(line.removeprefix("data: ")))
     assert [each["delta"] for each in told if each["type"] == "TEXT_MESSAGE_CONTENT"] == ["in Berlin"]
     assert told[-1]["type"] == "RUN_FINISHED"
+
+
+@pytest.mark.parametrize(
+    ("path", "said", "tool", "mark"),
+    [
+        (CHAT, {"messages": [{"role": "user", "content": "where?"}]}, NESTED_TOOL, '"tool_calls":['),
+        (RESPONSES, {"input": "where?"}, TOOL, '"type":"function_call"'),
+    ],
+)
+async def test_a_client_that_leaves_as_soon_as_it_has_the_call(
+    http: httpx2.AsyncClient, redis_url: str, store: Store, path: str, said: Any, tool: Any, mark: str
+) -> None:
+    """The turn has stopped for the client: to close the stream then does not cancel it."""
+    async with http.stream("POST", path, json={"model": "pentad", "tools": [tool], "stream": True} | said) as response:
+        [asked] = await inbound(redis_url)
+        speaker = Speaker(store, asked.session_id or "")
+        keys = await waits_for_client(speaker, asked.message_id or "", CALL)
+        async for line in response.aiter_lines():
+            if mark in line:
+                break
+        else:
+            pytest.fail("no call was told")
+        assert await KeptClientCalls(store, 1, 60).read("default", CALL) is not None
+    assert await store.call("ZCARD", keys.signals) == 0
