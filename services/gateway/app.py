@@ -250,7 +250,7 @@ class GatewayService:
         pushes = PushConfigs(self._store, secrets, settings.pentad_web_allow)
         a2a = A2aParts(streams, turns, queries, approvals, parts.control, tasks, pushes, self._workspaces, parts.shards)
         a2a_routes = A2aRoutes(a2a, self._book, settings, VERSION)
-        self._dispatch = WebhookDispatch(self._store, settings, secrets, a2a_routes)
+        self._dispatch = WebhookDispatch(self._store, settings, secrets, a2a_routes.push_form)
         agui = AguiRoutes(streams, turns, queries, approvals, self._results, DecidedRuns(self._store), parts.shards)
         return agui, McpRoutes(self._mcp), a2a_routes
 

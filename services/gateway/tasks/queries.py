@@ -125,6 +125,21 @@ class Queries:
 
     async def turn(self, keys: SessionKeys, message_id: str) -> WaitedTurn:
         """Return the turn of a message as far as its events are written, also beyond decisions that it waited for."""
+        turn, goes_on = await self._replayed(keys, message_id)
+        name = turn.task_id or await self._task_of_message(keys, message_id)
+        if name is not None and turn.end is None and (goes_on or turn.task_id is None):
+            task = await self.task(keys.tenant, name)
+            if task is not None:
+                turn.settle(task)
+                if turn.end is not None:  # perhaps by events that were written since
+                    again, _ = await self._replayed(keys, message_id)
+                    turn = turn if again.end is None else again
+        if turn.ref is not None and turn.task_id is not None:
+            turn.answer = await self.value(keys.tenant, turn.task_id, turn.ref) or turn.answer
+        return turn
+
+    async def _replayed(self, keys: SessionKeys, message_id: str) -> tuple[WaitedTurn, bool]:
+        """Return a turn as its events tell it, and whether it went on beyond a decision."""
         turn, goes_on = WaitedTurn(message_id), False
         async for event in self._durable_events(keys):
             if turn.end is not None:
@@ -133,14 +148,7 @@ class Queries:
                 goes_on = True
                 turn.go_on()
             turn.feed(event)
-        name = turn.task_id or await self._task_of_message(keys, message_id)
-        if name is not None and turn.end is None and (goes_on or turn.task_id is None):
-            task = await self.task(keys.tenant, name)
-            if task is not None:
-                turn.settle(task)
-        if turn.ref is not None and turn.task_id is not None:
-            turn.answer = await self.value(keys.tenant, turn.task_id, turn.ref) or turn.answer
-        return turn
+        return turn, goes_on
 
     async def events_after(self, keys: SessionKeys, cursor: str) -> list[dict[str, Any]]:
         """Return the events of a session after a cursor, without those that are not kept for long."""

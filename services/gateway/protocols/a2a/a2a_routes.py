@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -39,8 +39,19 @@ _PATH = {
 }
 
 
+class LatePushForm:
+    """The form of A2A's push notifications, for which its SDK is loaded with the first of them."""
+
+    def __init__(self, loaded: "Callable[[], Awaitable[A2aDispatch]]") -> None:
+        self._loaded = loaded
+
+    async def bodies(self, webhook: Webhook, event: Mapping[str, Any]) -> Sequence[bytes]:
+        """Return the updates of a task that an event is sent as."""
+        return await (await self._loaded()).pushed.bodies(webhook, event)
+
+
 class A2aRoutes:
-    """Routes of A2A 1.0, and the form of its push notifications. ``version``: of Pentad."""
+    """Routes of A2A 1.0. ``version``: of Pentad."""
 
     def __init__(
         self,
@@ -54,6 +65,7 @@ class A2aRoutes:
         self._needs_key = bool(settings.api_keys)
         self._dispatch: A2aDispatch | None = None
         self._loading = asyncio.Lock()
+        self.push_form = LatePushForm(self._loaded)
 
     @open_operation(
         "GET",
@@ -101,10 +113,6 @@ class A2aRoutes:
     async def rest_delete(self, request: "Request") -> Any:
         """Answer a removing request in REST."""
         return await self._answered(request, "rest")
-
-    async def bodies(self, webhook: Webhook, event: Mapping[str, Any]) -> Sequence[bytes]:
-        """Return the updates of a task that an event is sent as, for push notifications."""
-        return await (await self._loaded()).pushed.bodies(webhook, event)
 
     async def _answered(self, request: "Request", binding: str) -> Any:
         dispatch = await self._loaded()
