@@ -35,8 +35,7 @@ CALLBACK_EVENTS: tuple[str, ...] = (
 )
 """Types of the events of a message's turn that its ``callback_url`` gets."""
 CLIENT_CALLBACK_EVENTS: tuple[str, ...] = (*CALLBACK_EVENTS, "tool_call")
-"""The same of a message that brings tools along: who runs them must learn of their calls."""
-
+"""Types of the events that the ``callback_url`` of a message with tools gets: its owner must learn of their calls."""
 
 PUSH_EVENTS: tuple[str, ...] = ("message", "task_end", "task_start", "task_status", "tool_result")
 """Types of a task's events that push notifications of A2A are made of."""
