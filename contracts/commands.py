@@ -19,6 +19,7 @@ from pentad.contracts.graph_nodes import MAX_FIRST_STATE
 from pentad.contracts.hooks import HookCommand, HookReply
 from pentad.contracts.ids import DEFAULT_TENANT, ExternalId, Identifier, Timestamp
 from pentad.contracts.instructions import MAX_SCHEMA
+from pentad.contracts.plain_json import MOST_LEVELS, is_deep
 from pentad.contracts.receivers import ReceiverSecret, ReceiverUrl
 from pentad.contracts.suspensions import Resumption
 from pentad.contracts.tools import Effect, OnUnknown
@@ -93,6 +94,13 @@ class InboundMessage(Contract):
     def _fit_together(cls, tools: tuple[ClientTool, ...] | None) -> tuple[ClientTool, ...] | None:
         check_client_tools(tools or ())
         return tools
+
+    @field_validator("state", "output_schema", "tools", mode="before")
+    @classmethod
+    def _is_flat(cls, value: Any) -> Any:
+        if is_deep(value):
+            raise ValueError(f"it is nested in more than {MOST_LEVELS} levels: make it flatter")
+        return value
 
     @field_validator("history")
     @classmethod

@@ -21,6 +21,8 @@ _MARKS_PER_VALUE = 4
 """Quotation marks that one value has at most: two of its name and two of its own."""
 _MAX_SEARCHED = 4 << 20
 """Characters of a text whose strings are found, to leave them out of the count."""
+MOST_LEVELS = 100
+"""Levels in which values of a message may be nested: JSON with 200 cannot be read, and mail wraps the message."""
 MOST_VALUES = 50_000
 """Values that one text may have: to create, to serialise and to free so many takes about 30 ms each."""
 
@@ -95,3 +97,20 @@ def read_json(text: bytes | str, most_values: int | None = MOST_VALUES) -> Any:
         except ValueError:
             raise ValueError("a number in it is too large") from None
     return found
+
+
+def is_deep(value: Any, most: int = MOST_LEVELS) -> bool:
+    """Return whether JSON is nested in more levels than these."""
+    level = [value]
+    for _ in range(most + 1):
+        level = [each for outer in level for each in _inner(outer)]
+        if not level:
+            return False
+    return True
+
+
+def _inner(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield from value.values()
+    elif isinstance(value, list | tuple):
+        yield from value

@@ -22,12 +22,12 @@ def one_call(asked: Reply) -> Script:
 
 
 def to_hi(replies: list[Reply]) -> Script:
-    """Give these replies to "hi", one after the other. What is asked beside it, of earlier tests, is answered too."""
+    """Give these replies to "hi", one after the other. What is asked beside it, by earlier tests, is answered too."""
     return lambda r: replies.pop(0) if is_hi(r) else say("nothing")
 
 
 def is_hi(request: dict[str, Any]) -> bool:
-    return bool(request["messages"][-1]["content"] == "hi")
+    return bool(request["messages"][-1]["content"] in ("hi", "again"))
 
 
 def asked_for_hi(model: ScriptedModel) -> list[dict[str, Any]]:

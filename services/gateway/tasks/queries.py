@@ -131,7 +131,7 @@ class Queries:
             task = await self.task(keys.tenant, name)
             if task is not None:
                 turn.settle(task)
-                if turn.end is not None:  # perhaps by events that were written since
+                if turn.status is not None:  # perhaps by events that were written since
                     again, _ = await self._replayed(keys, message_id)
                     turn = turn if again.end is None else again
         if turn.ref is not None and turn.task_id is not None:

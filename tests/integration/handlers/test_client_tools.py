@@ -273,6 +273,14 @@ async def test_a_fork_gives_the_call_up_that_waits_in_its_origin(store: Store, t
     assert await store.call("HGET", origin.header, "status") == b"waiting", "the origin waits as before"
 
 
+def nested(levels: int) -> dict[str, Any]:
+    """An object in an object, and so on."""
+    made: dict[str, Any] = {}
+    for _ in range(levels):
+        made = {"properties": made}
+    return made
+
+
 @pytest.mark.parametrize(
     ("tools", "why"),
     [
@@ -281,9 +289,18 @@ async def test_a_fork_gives_the_call_up_that_waits_in_its_origin(store: Store, t
         ([{"name": "a"}, {"name": "a"}], "the same name"),
         ([{"name": "a", "parameters": {"type": "string"}}], "an object"),
         ([{"name": f"t{n}"} for n in range(129)], "128"),
+        ([{"name": "a", "parameters": nested(99)}], "100 levels"),
         ([{"name": f"t{n}", "description": "x" * 16_000} for n in range(9)], f"{MAX_CLIENT_TOOLS_BYTES:,}"),
     ],
 )
 def test_tools_that_cannot_be_offered_are_refused(tools: Any, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         InboundMessage(content="x", tools=tools)
+
+
+async def test_the_deepest_tools_that_are_taken_can_be_read_by_all(store: Store, tmp_path: Path) -> None:
+    asked = await client(store, tmp_path, WHERE)
+    deepest = [{"name": "get_place", "parameters": nested(97)}]
+    await asked.flow.say("where am I?", tools=deepest)
+    await asked.flow.drive()
+    assert len(await asked.calls()) == 1
