@@ -17,7 +17,13 @@ from pentad.contracts.errors import ErrorCode
 from pentad.contracts.events import EPHEMERAL, ErrorEvent
 from pentad.contracts.ids import decoded_id, is_identifier, rfc3339, shard_of
 from pentad.contracts.webhooks import Webhook
-from pentad.services.gateway.webhooks.followed import FollowedCallbacks, FollowedTurn, RegisteredWebhooks
+from pentad.services.gateway.webhooks.followed import (
+    CLOCK_BACK_MS,
+    MAX_CLOCK_LEAD_MS,
+    FollowedCallbacks,
+    FollowedTurn,
+    RegisteredWebhooks,
+)
 from pentad.shared.events.feed import START, events_of, order
 from pentad.shared.keys import SessionKeys, actor_parts, bell, session_index, waiting_webhooks
 from pentad.shared.store.store import Argument, Store
@@ -34,10 +40,6 @@ _SESSIONS_AT_ONCE = 16
 _FOUND_AT_ONCE = 4
 """Sessions without news that are read beside those with news."""
 _SESSIONS_PER_PAGE = 500
-_CLOCK_BACK_MS = 60_000
-"""Milliseconds before now from which events are taken while the clock of Redis is before a webhook's registration."""
-_MAX_CLOCK_LEAD_MS = 1_000
-"""Milliseconds by which a registration may be ahead of the clock before that has stepped back."""
 _FULL_S = 5.0
 """Seconds until a session is looked at again of which a webhook can take no more."""
 _ARGUMENTS_PER_EVENT = 4
@@ -177,7 +179,7 @@ class EventCollector:
 
     async def _sweep(self, sweep: _Sweep) -> None:
         """Mark some sessions of a tenant that have had events since its webhooks are registered."""
-        since_ms = min(sweep.since_ms, await self._store.now_ms() - _CLOCK_BACK_MS)
+        since_ms = min(sweep.since_ms, await self._store.now_ms() - CLOCK_BACK_MS)
         index, last = session_index(self._shard, sweep.tenant), sweep.first + _SESSIONS_PER_PAGE - 1
         names = await self._store.call("ZREVRANGE", index, sweep.first, last)
         keys = [SessionKeys(self._shard, sweep.tenant, session) for session in map(_session, names) if session]
@@ -218,11 +220,11 @@ class EventCollector:
         if not webhooks.keys() <= known.keys():
             flat = await self._store.call("HGETALL", keys.webhook_cursors)
             cursors = dict(zip(flat[::2], flat[1::2], strict=True))
-            now = await self._store.now_ms()
+            now = await self._store.clock()  # read anew: it may have stepped since it was read last
             for name in webhooks.keys() - known.keys():
                 cursor = cursors.get(name.encode(), b"")
-                if name not in follows and now < webhooks[name].created_ms - _MAX_CLOCK_LEAD_MS:
-                    await self._registered.date_back(webhooks[name], now - _CLOCK_BACK_MS)
+                if name not in follows and now < webhooks[name].created_ms - MAX_CLOCK_LEAD_MS:
+                    await self._registered.date_back(webhooks[name], now - CLOCK_BACK_MS)
                 position = _position(webhooks[name], cursor, now)
                 has_read = bool(cursor) and (webhooks[name].message_id is not None or position == cursor)
                 known[name] = _Reader(webhooks[name], cursor, position, has_read, follows=follows.get(name))
@@ -323,7 +325,7 @@ class EventCollector:
 
 def _beginning(webhook: Webhook, now_ms: int) -> bytes:
     """Return the position behind which a webhook's first event lies."""
-    since = webhook.created_ms if now_ms >= webhook.created_ms else now_ms - _CLOCK_BACK_MS
+    since = webhook.created_ms if now_ms >= webhook.created_ms else now_ms - CLOCK_BACK_MS
     return b"%d-%d" % (since - 1, _LAST)
 
 

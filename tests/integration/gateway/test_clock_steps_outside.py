@@ -8,6 +8,7 @@ import httpx2
 import pytest
 
 from pentad.shared.keys import SCHEDULES_TURN, webhook_lease
+from pentad.shared.registries.registrations import REGISTERED_WEBHOOKS
 from pentad.shared.store.store import Store
 from tests.integration.gateway.speaker import Speaker
 from tests.integration.gateway.test_schedules import added, runs
@@ -97,6 +98,28 @@ async def test_what_was_said_while_the_clock_was_behind_the_registration_comes_t
     async with asking(server.url, pentad_web_allow=receiver.place):
         await later.say("message", step=3, attempt=1, content="x")
         await wait_until("all of them", lambda: steps_of(receiver) == [1, 2, 3])
+
+
+async def test_a_gateway_that_lived_while_the_clock_was_behind_is_enough_though_nothing_was_said_to_it(
+    stepped: tuple[RedisServer, Step], there: Store, receiver: Receiver
+) -> None:
+    """No session is collected while the clock is behind: that it is has been noted all the same."""
+    server, step = stepped
+
+    async def is_dated_back() -> bool:
+        (webhook,) = (await REGISTERED_WEBHOOKS.read(there)).entries
+        return webhook.created_ms < await there.clock()
+
+    async with asking(server.url, pentad_web_allow=receiver.place) as http:
+        await register(http, receiver.url())
+        step(-10 * MINUTES)
+        await wait_until("the registration is dated back", is_dated_back)
+    later = Speaker(there, "s2")
+    await later.session()
+    await later.say("message", step=1, attempt=1, content="x")
+    step(10 * MINUTES)
+    async with asking(server.url, pentad_web_allow=receiver.place):
+        await wait_until("the event", lambda: steps_of(receiver) == [1])
 
 
 async def test_the_lease_of_a_dead_gateway_ends_though_the_clock_steps_back(
