@@ -325,7 +325,8 @@ class EventCollector:
 
 def _beginning(webhook: Webhook, now_ms: int) -> bytes:
     """Return the position behind which a webhook's first event lies."""
-    since = webhook.created_ms if now_ms >= webhook.created_ms else now_ms - CLOCK_BACK_MS
+    is_behind = now_ms < webhook.created_ms - MAX_CLOCK_LEAD_MS
+    since = now_ms - CLOCK_BACK_MS if is_behind else webhook.created_ms
     return b"%d-%d" % (since - 1, _LAST)
 
 
