@@ -19,10 +19,10 @@ from pentad.contracts.ids import decoded_id, is_identifier, rfc3339, shard_of
 from pentad.contracts.webhooks import Webhook
 from pentad.services.gateway.webhooks.followed import (
     CLOCK_BACK_MS,
-    MAX_CLOCK_LEAD_MS,
     FollowedCallbacks,
     FollowedTurn,
     RegisteredWebhooks,
+    is_clock_behind,
 )
 from pentad.shared.events.feed import START, events_of, order
 from pentad.shared.keys import SessionKeys, actor_parts, bell, session_index, waiting_webhooks
@@ -223,7 +223,7 @@ class EventCollector:
             now = await self._store.clock()  # read anew: it may have stepped since it was read last
             for name in webhooks.keys() - known.keys():
                 cursor = cursors.get(name.encode(), b"")
-                if name not in follows and now < webhooks[name].created_ms - MAX_CLOCK_LEAD_MS:
+                if name not in follows and is_clock_behind(webhooks[name], now):
                     await self._registered.date_back(webhooks[name], now - CLOCK_BACK_MS)
                 position = _position(webhooks[name], cursor, now)
                 has_read = bool(cursor) and (webhooks[name].message_id is not None or position == cursor)
@@ -325,8 +325,7 @@ class EventCollector:
 
 def _beginning(webhook: Webhook, now_ms: int) -> bytes:
     """Return the position behind which a webhook's first event lies."""
-    is_behind = now_ms < webhook.created_ms - MAX_CLOCK_LEAD_MS
-    since = now_ms - CLOCK_BACK_MS if is_behind else webhook.created_ms
+    since = now_ms - CLOCK_BACK_MS if is_clock_behind(webhook, now_ms) else webhook.created_ms
     return b"%d-%d" % (since - 1, _LAST)
 
 

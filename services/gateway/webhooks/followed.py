@@ -31,6 +31,11 @@ LOOK_S = 60.0
 """Seconds between two looks at the tasks that are followed."""
 
 
+def is_clock_behind(webhook: Webhook, now_ms: int) -> bool:
+    """Return whether the clock of Redis has stepped back before a webhook's registration."""
+    return now_ms < webhook.created_ms - MAX_CLOCK_LEAD_MS
+
+
 class RegisteredWebhooks:
     """The webhooks of the registry, as they were read last."""
 
@@ -60,7 +65,7 @@ class RegisteredWebhooks:
         if monotonic() - self._looked_at < _CLOCK_LOOK_S:
             return
         self._looked_at, now = monotonic(), await self._store.clock()
-        behind = [each for each in self.all() if now < each.created_ms - MAX_CLOCK_LEAD_MS]
+        behind = [each for each in self.all() if is_clock_behind(each, now)]
         for webhook in behind:
             await self.date_back(webhook, now - CLOCK_BACK_MS)
         if behind:
