@@ -63,8 +63,10 @@ class Receiver:
 
     def events(self, path: str = "hook") -> list[dict[str, Any]]:
         """Return the events that came, each once, in the order of their first coming."""
-        found = {each.headers["webhook-id"]: json.loads(each.body)["data"] for each in reversed(self.requests(path))}
-        return list(reversed(found.values()))
+        found: dict[str, dict[str, Any]] = {}
+        for each in self.requests(path):
+            found.setdefault(each.headers["webhook-id"], json.loads(each.body)["data"])
+        return list(found.values())
 
 
 @asynccontextmanager
