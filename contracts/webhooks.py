@@ -91,7 +91,7 @@ class Webhook(Contract):
     secret: str | None = Field(default=None, repr=False)
     """Secret as it is kept: sealed where there is a key to seal it. Absent: the callback of a message is not signed."""
     created_ms: int
-    """Time of the registration on the clock of Redis: earlier events are not sent."""
+    """Time of the registration, which is that of the shards: earlier events are not sent."""
     message_id: ExternalId | None = None
     """Message whose turn's events a callback gets; absent: the webhook was registered."""
     push: PushTarget | None = None

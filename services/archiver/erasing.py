@@ -38,6 +38,7 @@ from pentad.shared.keys import (
     ERASED_TTL_S,
     SessionKeys,
     TaskKeys,
+    bell,
     erased_user,
     load,
     places,
@@ -132,7 +133,8 @@ class TaskEraser:
         """Mark a task, and wait until it has ended; after a while it is erased as it is."""
         keys = task.keys
         args: list[Argument] = ["0-0", "", ERASED_TTL_S, "", encoded_id(task.session), keys.tenant]
-        await self._store.run("erase_mark", [keys.erased, ERASE.key(keys.shard), keys.wake], args)
+        names = [keys.erased, ERASE.key(keys.shard), keys.wake, bell(keys.shard)]
+        await self._store.run("erase_mark", names, args)
         while await self._actors.post(keys, "cancel", b"{}", LIVE, control="cancel") in LIVE:
             if monotonic() > give_up:
                 return

@@ -238,13 +238,13 @@ class Commit:
                 self.operations += ("incr", k, name, amount)
 
     def event(self, session: SessionKeys, event: Contract | bytes) -> None:
-        """Tell the session's clients; the doorbell is rung once."""
+        """Tell the session's clients; the doorbell is rung once, and first: it has the time of the shard."""
         data = event if isinstance(event, bytes) else event.to_json()
         self.tallies.count(metrics.published.labels(EVENTS.name, type(event).__name__))
         events = session.events
         maxlen = self._maxlen if len(data) <= SMALL_EVENT else events_kept(self._maxlen, len(data))
-        self.operations += ("event", self._k(events, "s"), data, maxlen, self._ttl)
         self._ring(session, events)
+        self.operations += ("event", self._k(events, "s"), data, maxlen, self._ttl)
 
     def delta(self, session: SessionKeys, kind: type[Contract], data: bytes, summary: str) -> None:
         """The last deltas of a step: with the commit, so that nothing of the step comes after its end."""

@@ -6,7 +6,7 @@ from pentad.contracts.commands import InboundMessage
 from pentad.contracts.errors import ErrorCode
 from pentad.contracts.webhooks import CALLBACK_EVENTS, CLIENT_CALLBACK_EVENTS, Webhook
 from pentad.shared.immutable import immutable
-from pentad.shared.keys import CALLBACK_TTL_S, SessionKeys, callback, callbacks, dedup
+from pentad.shared.keys import CALLBACK_TTL_S, SessionKeys, bell, callback, callbacks, dedup
 from pentad.shared.outbound.address_guard import AddressGuard, RefusedAddressError
 from pentad.shared.store.store import Store
 
@@ -55,7 +55,7 @@ class MessageCallbacks:
             events=CLIENT_CALLBACK_EVENTS if message.tools else CALLBACK_EVENTS,
             session_id=keys.session,
             secret=message.callback_secret,
-            created_ms=await self._store.clock(),
+            created_ms=await self._store.run("shard_time", [bell(keys.shard)], [0]),
             message_id=message_id,
         )
         names = [

@@ -16,7 +16,7 @@ from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared import metrics
 from pentad.shared.actors.erased_marks import mark_at
 from pentad.shared.errors import DamagedError, OutageError, RefusedWriteError
-from pentad.shared.keys import ERASED_TTL_S, INBOUND_LEASE, SessionKeys, TaskKeys, erased_user, load, session_index
+from pentad.shared.keys import ERASED_TTL_S, INBOUND_LEASE, SessionKeys, TaskKeys, bell, erased_user, load, session_index
 from pentad.shared.schedules.schedule_store import ScheduleStore
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.workspace.workspace import Workspaces
@@ -47,7 +47,8 @@ class Erasures:
         if keys is None or session is None:
             raise missing(f"there is no task {task[:128]!r}", ErrorCode.UNKNOWN_TASK)
         command = EraseCommand(kind="task", tenant_id=tenant, name=task)
-        await self._begin([keys.erased, ERASE.key(keys.shard), keys.wake], command, tenant, encoded_id(session))
+        names = [keys.erased, ERASE.key(keys.shard), keys.wake, bell(keys.shard)]
+        await self._begin(names, command, tenant, encoded_id(session))
         return {"task_id": task} | ({"session_id": session} if session else {})
 
     async def _session_of(self, keys: TaskKeys) -> str | None:
@@ -65,7 +66,7 @@ class Erasures:
         if not await self._is_known(keys):
             raise missing("there is no such session")
         command = EraseCommand(kind="session", tenant_id=keys.tenant, name=keys.session)
-        names = [keys.erased, ERASE.key(keys.shard), TASK_WAKE.key(keys.shard)]
+        names = [keys.erased, ERASE.key(keys.shard), TASK_WAKE.key(keys.shard), bell(keys.shard)]
         names += [keys.header, keys.messages, keys.signals, keys.turns]
         names += [load(keys.shard), session_index(keys.shard, keys.tenant), keys.events]
         await self._begin(names, command, keys.tenant, keys.name)
@@ -87,7 +88,7 @@ class Erasures:
             raise invalid(f"a user id has {EXTERNAL_ID_RULE}")
         command = EraseCommand(kind="user", tenant_id=tenant, name=user)
         for shard in reversed(range(self._shards)):  # the first gets the command, after all are marked
-            names = [erased_user(shard, tenant, user), ERASE.key(shard), TASK_WAKE.key(shard)]
+            names = [erased_user(shard, tenant, user), ERASE.key(shard), TASK_WAKE.key(shard), bell(shard)]
             await self._begin(names, None if shard else command, tenant)
         return {"user_id": user}
 

@@ -110,7 +110,6 @@ class ShardDispatch:
         """Collect and send what there is; returns the seconds until the next turn."""
         if not await self._has_work():
             return _IDLE_S
-        await self._registered.watch_clock()
         if not await self._keeps_lease():
             return self._lease_ms / 1000 / _LEASE_PARTS
         if self._store.connection != self._connection:

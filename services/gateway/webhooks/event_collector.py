@@ -18,11 +18,9 @@ from pentad.contracts.events import EPHEMERAL, ErrorEvent
 from pentad.contracts.ids import decoded_id, is_identifier, rfc3339, shard_of
 from pentad.contracts.webhooks import Webhook
 from pentad.services.gateway.webhooks.followed import (
-    CLOCK_BACK_MS,
     FollowedCallbacks,
     FollowedTurn,
     RegisteredWebhooks,
-    is_clock_behind,
 )
 from pentad.shared.events.feed import START, events_of, order
 from pentad.shared.keys import SessionKeys, actor_parts, bell, session_index, waiting_webhooks
@@ -179,12 +177,11 @@ class EventCollector:
 
     async def _sweep(self, sweep: _Sweep) -> None:
         """Mark some sessions of a tenant that have had events since its webhooks are registered."""
-        since_ms = min(sweep.since_ms, await self._store.now_ms() - CLOCK_BACK_MS)
         index, last = session_index(self._shard, sweep.tenant), sweep.first + _SESSIONS_PER_PAGE - 1
         names = await self._store.call("ZREVRANGE", index, sweep.first, last)
         keys = [SessionKeys(self._shard, sweep.tenant, session) for session in map(_session, names) if session]
         ends = await asyncio.gather(*(self._store.run("last_id", [each.events], []) for each in keys))
-        found = [each.actor for each, (end, _) in zip(keys, ends, strict=True) if order(end)[0] >= since_ms]
+        found = [each.actor for each, (end, _) in zip(keys, ends, strict=True) if order(end)[0] >= sweep.since_ms]
         self._found |= dict.fromkeys(found)
         sweep.first += _SESSIONS_PER_PAGE
         if len(names) < _SESSIONS_PER_PAGE:
@@ -220,12 +217,9 @@ class EventCollector:
         if not webhooks.keys() <= known.keys():
             flat = await self._store.call("HGETALL", keys.webhook_cursors)
             cursors = dict(zip(flat[::2], flat[1::2], strict=True))
-            now = await self._store.clock()  # read anew: it may have stepped since it was read last
             for name in webhooks.keys() - known.keys():
                 cursor = cursors.get(name.encode(), b"")
-                if name not in follows and is_clock_behind(webhooks[name], now):
-                    await self._registered.date_back(webhooks[name], now - CLOCK_BACK_MS)
-                position = _position(webhooks[name], cursor, now)
+                position = _position(webhooks[name], cursor)
                 has_read = bool(cursor) and (webhooks[name].message_id is not None or position == cursor)
                 known[name] = _Reader(webhooks[name], cursor, position, has_read, follows=follows.get(name))
         readers = {name: known[name] for name in webhooks}
@@ -323,18 +317,12 @@ class EventCollector:
         return found
 
 
-def _beginning(webhook: Webhook, now_ms: int) -> bytes:
-    """Return the position behind which a webhook's first event lies."""
-    since = now_ms - CLOCK_BACK_MS if is_clock_behind(webhook, now_ms) else webhook.created_ms
-    return b"%d-%d" % (since - 1, _LAST)
-
-
-def _position(webhook: Webhook, cursor: bytes, now_ms: int) -> bytes:
+def _position(webhook: Webhook, cursor: bytes) -> bytes:
     """Return the position from which a webhook reads on. The turn of a message is read anew, to know where it is.
 
     A cursor may be of an earlier wish for the updates of the same task.
     """
-    first = _beginning(webhook, now_ms)
+    first = b"%d-%d" % (webhook.created_ms - 1, _LAST)
     if not cursor or webhook.message_id is not None:
         return first
     return cursor if webhook.push is None else max(cursor, first, key=order)

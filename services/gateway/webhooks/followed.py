@@ -4,10 +4,8 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from time import monotonic
 from typing import Any
 
-from pentad.contracts.ids import rfc3339
 from pentad.contracts.webhooks import Webhook
 from pentad.services.gateway.domain.webhooks import CallbackTurn, PushedTask
 from pentad.services.gateway.webhooks.webhook_registry import read_kept
@@ -21,19 +19,8 @@ log = logging.getLogger(__name__)
 _say = ThrottledLog(log)
 _PER_READ = 200
 """Callbacks that are read at once."""
-_CLOCK_LOOK_S = 0.5
-"""Seconds between two looks at the clock of Redis."""
-MAX_CLOCK_LEAD_MS = 1_000
-"""Milliseconds by which a registration may be ahead of the clock before that has stepped back."""
-CLOCK_BACK_MS = 60_000
-"""Milliseconds before now from which events are taken while the clock of Redis is before a webhook's registration."""
 LOOK_S = 60.0
 """Seconds between two looks at the tasks that are followed."""
-
-
-def is_clock_behind(webhook: Webhook, now_ms: int) -> bool:
-    """Return whether the clock of Redis has stepped back before a webhook's registration."""
-    return now_ms < webhook.created_ms - MAX_CLOCK_LEAD_MS
 
 
 class RegisteredWebhooks:
@@ -44,8 +31,6 @@ class RegisteredWebhooks:
         self._of: Mapping[str, Sequence[Webhook]] = {}
         self.ids: frozenset[str] = frozenset()
         """Ids of all, those that get nothing any more included."""
-        self._looked_at = float("-inf")
-        """Time of the last look at the clock of Redis, by this machine's monotonic clock."""
 
     async def follow(self) -> None:
         """Follow the registry for ever."""
@@ -58,28 +43,6 @@ class RegisteredWebhooks:
                 found[each.tenant_id].append(each)
         self._of = found
         self.ids = frozenset(each.id for each in entries)
-
-    async def watch_clock(self) -> None:
-        """Date back the registrations before which the clock of Redis has stepped. Every gateway looks, for events of
-        that time may be collected only when the clock is right again. Raises ``OutageError``."""
-        if monotonic() - self._looked_at < _CLOCK_LOOK_S:
-            return
-        self._looked_at, now = monotonic(), await self._store.clock()
-        behind = [each for each in self.all() if is_clock_behind(each, now)]
-        for webhook in behind:
-            await self.date_back(webhook, now - CLOCK_BACK_MS)
-        if behind:
-            self._use((await REGISTERED_WEBHOOKS.read(self._store)).entries)
-
-    async def date_back(self, webhook: Webhook, created_ms: int) -> None:
-        """Note that the clock of Redis has stepped back before a registration: events with earlier ids are wanted, too,
-        also when nobody could take them before it steps forward again. Raises ``OutageError``."""
-        read = await REGISTERED_WEBHOOKS.read(self._store)
-        if webhook in read.entries:
-            dated = webhook.model_copy(update={"created_ms": created_ms})
-            await REGISTERED_WEBHOOKS.write(self._store, read, webhook.id, dated)
-            since = rfc3339(created_ms)
-            log.warning("the clock of Redis has stepped back: webhook %s gets events since %s", webhook.id, since)
 
     def all(self) -> Sequence[Webhook]:
         """Return those to which events are sent."""

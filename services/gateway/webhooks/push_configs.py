@@ -15,7 +15,7 @@ from pentad.services.gateway.edge.problems import ProblemError, busy, invalid
 from pentad.services.gateway.webhooks.webhook_registry import drop_webhook
 from pentad.services.gateway.webhooks.webhook_secrets import WebhookSecrets
 from pentad.shared.inbound.callbacks import MAX_CALLBACKS
-from pentad.shared.keys import CALLBACK_TTL_S, SessionKeys, TaskKeys, callbacks
+from pentad.shared.keys import CALLBACK_TTL_S, SessionKeys, TaskKeys, bell, callbacks
 from pentad.shared.outbound.address_guard import AddressGuard, RefusedAddressError
 from pentad.shared.store.store import Store
 
@@ -35,9 +35,10 @@ class PushConfigs:
     def __init__(self, store: Store, secrets: WebhookSecrets, allowed: Sequence[str]) -> None:
         self._store, self._secrets, self._guard = store, secrets, AddressGuard(allowed)
 
-    async def now(self) -> int:
-        """Return the time from which on a task's updates are sent that begins after this."""
-        return await self._store.clock()
+    async def now(self, shard: int) -> int:
+        """Return the time of a shard from which on a task's updates are sent that begins after this."""
+        since_ms: int = await self._store.run("shard_time", [bell(shard)], [0])
+        return since_ms
 
     def check(self, asked: AskedPush) -> None:
         """Refuse an address that is inside. What a name leads to is looked up when something is sent."""

@@ -19,6 +19,7 @@ from pentad.shared.keys import (
     WEBHOOKS_REGISTRY,
     SessionKeys,
     TaskKeys,
+    bell,
     callback,
     callbacks,
     waiting_webhooks,
@@ -53,7 +54,7 @@ class WebhookRegistry:
     async def register(self, tenant: str, asked: WebhookRequest) -> tuple[dict[str, Any], bool]:
         """Add a webhook, or replace the one with this address and session; return it, and whether it is new."""
         self._check(asked.url)
-        now = await self._store.clock()
+        since_ms = await self._since()
         for _ in range(_MAX_ATTEMPTS):
             read = await REGISTERED_WEBHOOKS.read(self._store)
             old = next((each for each in read.entries if _is_same(each, tenant, asked)), None)
@@ -67,11 +68,19 @@ class WebhookRegistry:
                 events=asked.events,
                 session_id=asked.session,
                 secret=self._secrets.sealed(asked.secret, tenant, name),
-                created_ms=now if old is None else old.created_ms,
+                created_ms=since_ms if old is None else old.created_ms,
             )
             if await REGISTERED_WEBHOOKS.write(self._store, read, name, made):
                 return await self._shown(made), old is None
         raise _crowded()
+
+    async def _since(self) -> int:
+        """Return a time behind all events of before, in any shard, and have those of after be no earlier."""
+        times = [await self._store.run("shard_time", [bell(shard)], [0]) for shard in range(self._shards)]
+        since_ms: int = max(times) + 1
+        for shard in range(self._shards):
+            await self._store.run("shard_time", [bell(shard)], [since_ms])
+        return since_ms
 
     async def listing(self, tenant: str) -> list[dict[str, Any]]:
         """Return a tenant's webhooks with how each does, by address."""

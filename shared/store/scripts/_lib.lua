@@ -219,16 +219,32 @@ local function give_places(places, own, of_session, tenant, of_tenant, limits, s
   count_waiting_in(tenant, of_tenant)
 end
 
--- The doorbell: a session has news.
+-- The doorbell: a session has news. Ids of one stream never go back, so the time of its last ring is that of the shard: it
+-- does not step back with the clock, and a new primary has it as it has all that was written before.
+local rung -- the time of this script's last ring, as Redis wrote it
 local function ring(bell, name)
-  call('XADD', bell, 'MAXLEN', '~', '1000', '*', 's', name)
+  rung = string.match(call('XADD', bell, 'MAXLEN', '~', '1000', '*', 's', name), '^%d+')
 end
 
--- Append a durable event to a session's stream. While the clock is behind the last entry, Redis counts ids up from that, so
--- a new primary that lacks the last entries would give their ids to other events, and clients that know the lost ones would
--- miss those. There an event gets an id that no other history gives.
+-- Append to a stream under an id of this time, or of the last id if that is later; returns the id.
+local function append_at(stream, ms, maxlen, ...)
+  local id = redis.pcall('XADD', stream, 'MAXLEN', '~', maxlen, ms .. '-*', ...)
+  return type(id) == 'string' and id or call('XADD', stream, 'MAXLEN', '~', maxlen, '*', ...)
+end
+
+-- Have the time of the shard be no earlier than this and the clock, and return it. What is told from now on has no earlier
+-- id, wherever the clock steps: so ids tell whether an event came before something else. The ring names no session.
+local function shard_time(bell, at_least)
+  local ms = string.format('%.0f', math.max(now(), at_least))
+  return tonumber((string.match(append_at(bell, ms, '1000', 's', ''), '^%d+')))
+end
+
+-- Append a durable event to a session's stream; `ring` comes first, as events have the time of the shard. While the clock is
+-- behind that, ids are counted up, so a new primary that lacks the last entries would give their ids to other events, and
+-- clients that know the lost ones would miss those. There an event gets an id that no other history gives.
 local function append_event(events, event, maxlen)
-  local id = call('XADD', events, 'MAXLEN', '~', maxlen, '*', 'data', event)
+  local at = tonumber(rung or 0) > now() and rung or string.format('%.0f', now())
+  local id = append_at(events, at, maxlen, 'data', event)
   local ms, n = string.match(id, '^(%d+)-(%d+)$')
   if tonumber(ms) <= now() + 1000 or tonumber(n) > 2 ^ 52 then return end
   local gap = 1024 + tonumber(string.sub(redis.sha1hex(event .. now()), 1, 6), 16)
@@ -238,9 +254,9 @@ end
 
 -- One event for a session's clients, and the doorbell.
 local function tell(events, event, maxlen, ttl, bell, name)
+  ring(bell, name)
   append_event(events, event, maxlen)
   call('EXPIRE', events, ttl)
-  ring(bell, name)
 end
 
 -- Have the events of a turn or task collected for who has asked for them. The set is read by numbers that only grow: also

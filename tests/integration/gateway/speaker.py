@@ -1,6 +1,7 @@
 """Says what the other services would: events on a session's stream, in the shapes that router and runner write."""
 
 import json
+from secrets import token_hex
 from typing import Any
 
 from pentad.contracts.events import event_adapter
@@ -23,6 +24,11 @@ class Speaker:
         """Append one event; returns its id."""
         about = {"event_id": "e", "at": AT, "tenant_id": self.keys.tenant, "session_id": self.keys.session}
         event = event_adapter.validate_python(about | {"type": kind, "task_id": task} | fields)
+        if ring and not mark:
+            names = [f"{self.keys.events}:told:{token_hex(8)}", self.keys.events, bell(0)]
+            await self.store.run("tell_once", names, [60, event.to_json(), self.maxlen, 3600, self.keys.actor])
+            ((last, _),) = await self.store.call("XREVRANGE", self.keys.events, "+", "-", "COUNT", 1)
+            return str(last.decode())
         head = ("XADD", self.keys.events, "MAXLEN", "~", self.maxlen, "*", "data", event.to_json())
         entry: bytes = await self.store.call(*head, *(("d", mark) if mark else ()))
         if ring:

@@ -19,7 +19,7 @@ from pentad.shared.errors import MemoryOutageError, OutageError, PoisonError
 from pentad.shared.graph.knowledge import MemoryEdge, MemoryNode, NodeKind, Tally
 from pentad.shared.graph.merging import node_id
 from pentad.shared.graph.sqlite_graph import SqliteGraph
-from pentad.shared.keys import TaskKeys
+from pentad.shared.keys import TaskKeys, bell
 from pentad.shared.memory.forgetting import Forgetter
 from pentad.shared.models.offline.model import OfflineModel
 from pentad.shared.models.openai_chat import OpenAIChat
@@ -349,7 +349,7 @@ async def test_what_was_written_behind_an_erasure_goes_with_the_redelivery_of_wh
         with pytest.raises(KilledError):
             await stores.extracting(chat).handle(asked())
         args: list[Argument] = ["0-0", "", 60, "", "", TASK.tenant]
-        await stores.store.run("erase_mark", [TASK.erased, ERASE.key(0), TASK.wake], args)
+        await stores.store.run("erase_mark", [TASK.erased, ERASE.key(0), TASK.wake, bell(0)], args)
         await stores.records.remove("acme", TASK.task)
         await stores.extracting(chat).handle(asked())
     assert await stores.export() == ([], [])

@@ -12,7 +12,7 @@ from pentad.contracts.commands import EraseCommand
 from pentad.contracts.streams import DEAD, ERASE
 from pentad.shared.errors import DamagedError, MemoryOutageError
 from pentad.shared.graph.sqlite_graph import SqliteGraph
-from pentad.shared.keys import ERASED_TTL_S
+from pentad.shared.keys import ERASED_TTL_S, bell
 from pentad.shared.memory.child_vectors import ChildVectors
 from pentad.shared.memory.stores import vectors_of
 from pentad.shared.store.store import Argument, Store
@@ -121,7 +121,7 @@ async def test_what_is_accepted_while_the_disk_is_full_is_done_when_it_is_not_an
         )  # as the system does with who writes to a map without room: the next one opens it
         asked = EraseCommand(kind="task", tenant_id=TASK.tenant, name=TASK.task).to_json()
         mark: list[Argument] = ["0-0", "", ERASED_TTL_S, asked, "s1", TASK.tenant]
-        await store.run("erase_mark", [TASK.erased, ERASE.key(0), TASK.wake], mark)
+        await store.run("erase_mark", [TASK.erased, ERASE.key(0), TASK.wake, bell(0)], mark)
 
         def told() -> bool:
             return "is full" in (archiver.checks()["archiving"] or "")

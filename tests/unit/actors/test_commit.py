@@ -101,15 +101,15 @@ def test_operations_keep_their_order_and_layout() -> None:
     ]  # fmt: skip
 
 
-def test_the_doorbell_is_rung_once_for_a_session() -> None:
+def test_the_doorbell_is_rung_once_for_a_session_and_before_its_events() -> None:
     commit = made()
     commit.event(SESSION, Note())
     commit.event(SESSION, b"{}")
     commit.delta(SESSION, Note, b"{}", "d")
-    assert commit.keys[7:] == [SESSION.events, bell(0)]
+    assert commit.keys[7:] == [bell(0), SESSION.events]
     assert arguments(commit)[2:] == [
-        *("event", 8, b'{"text":"x"}', 100, 60), *("ring", 9, "default/s1"), *("event", 8, b"{}", 100, 60),
-        *("delta", 8, b"{}", 100, 60, "d"),
+        *("ring", 8, "default/s1"), *("event", 9, b'{"text":"x"}', 100, 60), *("event", 9, b"{}", 100, 60),
+        *("delta", 9, b"{}", 100, 60, "d"),
     ]  # fmt: skip
 
 

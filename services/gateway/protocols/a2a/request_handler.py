@@ -137,7 +137,8 @@ class A2aRequestHandler(RequestHandler):
         tenant, pushes = call.scope()[0], self._parts.pushes
         asked = read_push(configuration.task_push_notification_config, call.address)
         pushes.check(asked)
-        keys, since_ms = session_keys(tenant, session, self._parts.shards), await pushes.now()
+        keys = session_keys(tenant, session, self._parts.shards)
+        since_ms = await pushes.now(keys.shard)
 
         async def keep(task: str) -> None:
             await pushes.add(keys, task, asked, since_ms)
@@ -339,7 +340,8 @@ class A2aRequestHandler(RequestHandler):
         with call.told():
             asked = read_push(params, call.address)
             keys, task = await self._pushed_task(call, params.task_id)
-            return shown_push(await self._parts.pushes.add(keys, task.task, asked, await self._parts.pushes.now()))
+            since_ms = await self._parts.pushes.now(keys.shard)
+            return shown_push(await self._parts.pushes.add(keys, task.task, asked, since_ms))
 
     async def on_get_task_push_notification_config(
         self, params: GetTaskPushNotificationConfigRequest, context: ServerCallContext
