@@ -205,8 +205,8 @@ def timers_set(shard: int) -> str:
 
 
 def bell(shard: int) -> str:
-    """Capped stream that tells gateways which sessions have news. The time of its last id is that of the shard: no event
-    has a later one, and no later event an earlier one, wherever the clock of Redis steps (``shard_time.lua``)."""
+    """Capped stream that tells gateways which sessions have news. The time of its last id is that of the shard: it does
+    not step back with the clock of Redis, and no later event has an id of an earlier time (``shard_time.lua``)."""
     return f"{tag(shard)}:bell"
 
 

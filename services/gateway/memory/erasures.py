@@ -16,7 +16,16 @@ from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared import metrics
 from pentad.shared.actors.erased_marks import mark_at
 from pentad.shared.errors import DamagedError, OutageError, RefusedWriteError
-from pentad.shared.keys import ERASED_TTL_S, INBOUND_LEASE, SessionKeys, TaskKeys, bell, erased_user, load, session_index
+from pentad.shared.keys import (
+    ERASED_TTL_S,
+    INBOUND_LEASE,
+    SessionKeys,
+    TaskKeys,
+    bell,
+    erased_user,
+    load,
+    session_index,
+)
 from pentad.shared.schedules.schedule_store import ScheduleStore
 from pentad.shared.store.store import Argument, Store
 from pentad.shared.workspace.workspace import Workspaces
