@@ -50,11 +50,10 @@ class Timed:
         return at == milliseconds(str(self.body["at"]))
 
     def due_times(self, first: int, last: int, created: int) -> list[int]:
-        """Return its due times from one time to another."""
+        """Return its due times from one time to another, which may lie before it was made: the clock may step back."""
         if "at" in self.body:
             return [at for at in (milliseconds(self.body["at"]),) if first <= at <= last]
         period, begin = self._period_ms, created if "every" in self.body else 0
-        first = max(first, created + 1)
         return list(range(first + (begin - first) % period, last + 1, period))
 
 

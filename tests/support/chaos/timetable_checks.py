@@ -80,7 +80,7 @@ def _times(of: TimedRuns, late: bool) -> Iterator[str]:
     if missed and not late:
         yield f"missed though nobody was away: {_missed(of)}"
     there = {milliseconds(run["due_at"]) for run in of.runs}
-    first = min(there, default=0) if len(of.runs) >= _KEPT_RUNS else of.created
+    first = min(there, default=0) if len(of.runs) >= _KEPT_RUNS else of.created + 1
     for due in of.timed.due_times(first, of.paused - _PAUSE_MS, of.created):
         if due not in there and not any(begin <= due <= end for begin, end in missed):
             yield f"nothing is known of the due time {due}"
