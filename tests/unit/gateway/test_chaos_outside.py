@@ -142,3 +142,14 @@ def test_what_was_missed_is_made_up_for_as_far_as_was_asked(made_up: int, faults
     runs = [run(1, "missed", until=due(10)), *done, *left]
     found = counted(runs, starts, held, 10 + MAX_CATCH_UP, late=True)
     assert len([each for each in found if "made up for" in each]) == faults, found
+
+
+def test_what_was_due_before_a_schedule_was_made_is_made_up_for_too() -> None:
+    """The clock stepped back behind its making, and forward twice: what was missed each time has its own next runs."""
+    spans = (range(-59, -59 + MAX_CATCH_UP), range(11, 11 + MAX_CATCH_UP))
+    done = [run(n) for numbers in spans for n in numbers]
+    between = run(-59 + MAX_CATCH_UP, "missed", until=due(10))
+    runs = [run(-100, "missed", until=due(-60)), *done[:MAX_CATCH_UP], between, *done[MAX_CATCH_UP:]]
+    held = [e for each in done for e in turn(each)]
+    found = counted(runs, {each["due_at"]: [1.0] for each in done}, held, 10 + MAX_CATCH_UP, late=True)
+    assert not found
