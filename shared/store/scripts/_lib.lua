@@ -221,9 +221,10 @@ end
 
 -- The doorbell: a session has news. Ids of one stream never go back, so the time of its last ring is that of the shard: it
 -- does not step back with the clock, and a new primary has it as it has all that was written before.
-local rung -- the time of this script's last ring, as Redis wrote it
+local rung -- the id of this script's last ring
+local rung_bell
 local function ring(bell, name)
-  rung = string.match(call('XADD', bell, 'MAXLEN', '~', '1000', '*', 's', name), '^%d+')
+  rung_bell, rung = bell, call('XADD', bell, 'MAXLEN', '~', '1000', '*', 's', name)
 end
 
 -- Append to a stream under an id of this time, or of the last id if that is later; returns the id.
@@ -239,17 +240,34 @@ local function shard_time(bell, at_least)
   return tonumber((string.match(append_at(bell, ms, '1000', 's', ''), '^%d+')))
 end
 
+-- Whether a time is ahead of the clock, which is asked again: before Redis 7.2 time passes while a script runs.
+local function is_ahead(ms)
+  if ms <= now() then return false end
+  local t = call('TIME')
+  return ms > t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
 -- Append a durable event to a session's stream; `ring` comes first, as events have the time of the shard. While the clock is
--- behind that, ids are counted up, so a new primary that lacks the last entries would give their ids to other events, and
--- clients that know the lost ones would miss those. There an event gets an id that no other history gives.
+-- behind that, events have one time, and Redis would count their ids up from 0: a new primary that lacks the last entries
+-- would give their ids to other events, and clients that know the lost ones would miss those; and a stream that had ended
+-- would begin again before the cursors of its readers. There ids go on with the number of the ring, so that they do not go
+-- back either, and have a part by chance that no other history gives.
 local function append_event(events, event, maxlen)
-  local at = tonumber(rung or 0) > now() and rung or string.format('%.0f', now())
+  local ms, n = string.match(rung or '0-0', '^(%d+)-(%d+)$')
+  local function by_chance()
+    return tonumber(string.sub(redis.sha1hex(event .. now()), 1, 6), 16) -- less than 2^24
+  end
+  if is_ahead(tonumber(ms)) then
+    local id = string.format('%s-%.0f', ms, n * 2 ^ 24 + by_chance())
+    if type(redis.pcall('XADD', events, 'MAXLEN', '~', maxlen, id, 'data', event)) == 'string' then return end
+  end
+  local at = tonumber(ms) > now() and ms or string.format('%.0f', now())
   local id = append_at(events, at, maxlen, 'data', event)
-  local ms, n = string.match(id, '^(%d+)-(%d+)$')
-  if tonumber(ms) <= now() + 1000 or tonumber(n) > 2 ^ 52 then return end
-  local gap = 1024 + tonumber(string.sub(redis.sha1hex(event .. now()), 1, 6), 16)
-  call('XDEL', events, id)
-  call('XADD', events, string.format('%s-%.0f', ms, tonumber(n) + gap), 'data', event)
+  local told, number = string.match(id, '^(%d+)-(%d+)$')
+  if not is_ahead(tonumber(told)) or tonumber(number) > 2 ^ 60 then return end
+  call('XDEL', events, id) -- it is counted up from the stream's own last id, which is ahead
+  call('XADD', events, string.format('%s-%.0f', told, number + 1024 + by_chance()), 'data', event)
+  if rung and tonumber(told) > tonumber(ms) then rung = append_at(rung_bell, told, '1000', 's', '') end
 end
 
 -- One event for a session's clients, and the doorbell.
