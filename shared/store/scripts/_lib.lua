@@ -227,21 +227,21 @@ local function ring(bell, name)
   rung_bell, rung = bell, call('XADD', bell, 'MAXLEN', '~', '1000', '*', 's', name)
 end
 
--- Append to a stream under an id of this time, or of the last id if that is later; returns the id.
-local function append_at(stream, ms, maxlen, ...)
-  local id = redis.pcall('XADD', stream, 'MAXLEN', '~', maxlen, ms .. '-*', ...)
-  return type(id) == 'string' and id or call('XADD', stream, 'MAXLEN', '~', maxlen, '*', ...)
+-- Ring for no session, under an id of this time, or of the last ring if that is later; returns the id.
+local function ring_at(bell, ms)
+  local id = redis.pcall('XADD', bell, 'MAXLEN', '~', '1000', string.format('%.0f-*', ms), 's', '')
+  return type(id) == 'string' and id or call('XADD', bell, 'MAXLEN', '~', '1000', '*', 's', '')
 end
 
 -- Have the time of the shard be no earlier than this and the clock, and return it. What is told from now on has no earlier
--- id, wherever the clock steps: so ids tell whether an event came before something else. The ring names no session.
+-- id, wherever the clock steps: so ids tell whether an event came before something else.
 local function shard_time(bell, at_least)
-  local ms = string.format('%.0f', math.max(now(), at_least))
-  return tonumber((string.match(append_at(bell, ms, '1000', 's', ''), '^%d+')))
+  return tonumber((string.match(ring_at(bell, math.max(now(), at_least)), '^%d+')))
 end
 
--- Whether a time is ahead of the clock, which is asked again: before Redis 7.2 time passes while a script runs.
-local function is_ahead(ms)
+-- Whether an id is ahead of the clock, which is asked again: before Redis 7.2 time passes while a script runs.
+local function is_ahead(id)
+  local ms = tonumber((string.match(id, '^%d+')))
   if ms <= now() then return false end
   local t = call('TIME')
   return ms > t[1] * 1000 + math.floor(t[2] / 1000)
@@ -252,22 +252,24 @@ end
 -- would give their ids to other events, and clients that know the lost ones would miss those; and a stream that had ended
 -- would begin again before the cursors of its readers. There ids go on with the number of the ring, so that they do not go
 -- back either, and have a part by chance that no other history gives.
+local function by_chance(id, factor, event)
+  local ms, n = string.match(id, '^(%d+)-(%d+)$')
+  local chance = tonumber(string.sub(redis.sha1hex(event .. now()), 1, 6), 16) -- less than 2^24
+  return string.format('%s-%.0f', ms, n * factor + 1024 + chance)
+end
 local function append_event(events, event, maxlen)
-  local ms, n = string.match(rung or '0-0', '^(%d+)-(%d+)$')
-  local function by_chance()
-    return tonumber(string.sub(redis.sha1hex(event .. now()), 1, 6), 16) -- less than 2^24
-  end
-  if is_ahead(tonumber(ms)) then
-    local id = string.format('%s-%.0f', ms, n * 2 ^ 24 + by_chance())
+  if is_ahead(rung) then
+    local id = by_chance(rung, 2 ^ 24, event)
     if type(redis.pcall('XADD', events, 'MAXLEN', '~', maxlen, id, 'data', event)) == 'string' then return end
   end
-  local at = tonumber(ms) > now() and ms or string.format('%.0f', now())
-  local id = append_at(events, at, maxlen, 'data', event)
-  local told, number = string.match(id, '^(%d+)-(%d+)$')
-  if not is_ahead(tonumber(told)) or tonumber(number) > 2 ^ 60 then return end
-  call('XDEL', events, id) -- it is counted up from the stream's own last id, which is ahead
-  call('XADD', events, string.format('%s-%.0f', told, number + 1024 + by_chance()), 'data', event)
-  if rung and tonumber(told) > tonumber(ms) then rung = append_at(rung_bell, told, '1000', 's', '') end
+  local id = call('XADD', events, 'MAXLEN', '~', maxlen, '*', 'data', event)
+  if not is_ahead(id) or #string.match(id, '%d+$') > 18 then return end
+  call('XDEL', events, id) -- Redis has counted it up from the stream's own last id, which is ahead
+  id = by_chance(id, 1, event)
+  call('XADD', events, id, 'data', event)
+  if tonumber((string.match(id, '^%d+'))) > tonumber((string.match(rung, '^%d+'))) then
+    rung = ring_at(rung_bell, string.match(id, '^%d+'))
+  end
 end
 
 -- One event for a session's clients, and the doorbell.
