@@ -113,7 +113,7 @@ class EventCollector:
         self._mark(await self._callbacks.read_new())
         self._mark(await self._callbacks.look())
         await self._listen()
-        self._begin_sweeps()
+        await self._begin_sweeps()
         if self._sweeps and not self._found:
             await self._sweep(self._sweeps[0])
         self._mark_full()
@@ -161,8 +161,8 @@ class EventCollector:
         if self._registered.of(tenant, session):
             self._news[actor] = None
 
-    def _begin_sweeps(self) -> None:
-        """Begin to look at all sessions of webhooks that are new here."""
+    async def _begin_sweeps(self) -> None:
+        """Begin to look at all sessions of webhooks that are new here, and have the shard reach their registration."""
         if self._heard is None:
             return
         new = [each for each in self._registered.all() if each.id not in self._known]
@@ -174,6 +174,8 @@ class EventCollector:
         for each in new:
             if each.session_id is not None and shard_of(each.tenant_id, each.session_id, self._shards) == self._shard:
                 self._mark([SessionKeys(self._shard, each.tenant_id, each.session_id).actor])
+        if new:  # the shard may be new, or of an earlier version, or have lost that time in a failover of its own
+            await self._store.run("shard_time", [bell(self._shard)], [max(each.created_ms for each in new)])
 
     async def _sweep(self, sweep: _Sweep) -> None:
         """Mark some sessions of a tenant that have had events since its webhooks are registered."""

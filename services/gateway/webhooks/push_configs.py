@@ -36,8 +36,9 @@ class PushConfigs:
         self._store, self._secrets, self._guard = store, secrets, AddressGuard(allowed)
 
     async def now(self, shard: int) -> int:
-        """Return the time of a shard from which on a task's updates are sent that begins after this."""
-        since_ms: int = await self._store.run("shard_time", [bell(shard)], [0])
+        """Return a time behind all events of a shard, and have later ones be no earlier: from it updates are sent."""
+        told_ms = await self._store.run("shard_time", [bell(shard)], [0])
+        since_ms: int = await self._store.run("shard_time", [bell(shard)], [told_ms + 1])
         return since_ms
 
     def check(self, asked: AskedPush) -> None:

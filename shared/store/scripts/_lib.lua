@@ -221,35 +221,55 @@ end
 
 -- The doorbell: a session has news. Ids of one stream never go back, so the time of its last ring is that of the shard: it
 -- does not step back with the clock, and a new primary has it as it has all that was written before.
-local rung -- the time of this script's last ring, as Redis wrote it
+local rung -- the id of this script's last ring
+local rung_bell
 local function ring(bell, name)
-  rung = string.match(call('XADD', bell, 'MAXLEN', '~', '1000', '*', 's', name), '^%d+')
+  rung_bell, rung = bell, call('XADD', bell, 'MAXLEN', '~', '1000', '*', 's', name)
 end
 
--- Append to a stream under an id of this time, or of the last id if that is later; returns the id.
-local function append_at(stream, ms, maxlen, ...)
-  local id = redis.pcall('XADD', stream, 'MAXLEN', '~', maxlen, ms .. '-*', ...)
-  return type(id) == 'string' and id or call('XADD', stream, 'MAXLEN', '~', maxlen, '*', ...)
+-- Ring for no session, under an id of this time, or of the last ring if that is later; returns the id.
+local function ring_at(bell, ms)
+  local id = redis.pcall('XADD', bell, 'MAXLEN', '~', '1000', string.format('%.0f-*', ms), 's', '')
+  return type(id) == 'string' and id or call('XADD', bell, 'MAXLEN', '~', '1000', '*', 's', '')
 end
 
 -- Have the time of the shard be no earlier than this and the clock, and return it. What is told from now on has no earlier
--- id, wherever the clock steps: so ids tell whether an event came before something else. The ring names no session.
+-- id, wherever the clock steps: so ids tell whether an event came before something else.
 local function shard_time(bell, at_least)
-  local ms = string.format('%.0f', math.max(now(), at_least))
-  return tonumber((string.match(append_at(bell, ms, '1000', 's', ''), '^%d+')))
+  return tonumber((string.match(ring_at(bell, math.max(now(), at_least)), '^%d+')))
+end
+
+-- Whether an id is ahead of the clock, which is asked again: before Redis 7.2 time passes while a script runs.
+local function is_ahead(id)
+  local ms = tonumber((string.match(id, '^%d+')))
+  if ms <= now() then return false end
+  local t = call('TIME')
+  return ms > t[1] * 1000 + math.floor(t[2] / 1000)
 end
 
 -- Append a durable event to a session's stream; `ring` comes first, as events have the time of the shard. While the clock is
--- behind that, ids are counted up, so a new primary that lacks the last entries would give their ids to other events, and
--- clients that know the lost ones would miss those. There an event gets an id that no other history gives.
-local function append_event(events, event, maxlen)
-  local at = tonumber(rung or 0) > now() and rung or string.format('%.0f', now())
-  local id = append_at(events, at, maxlen, 'data', event)
+-- behind that, events have one time, and Redis would count their ids up from 0: a new primary that lacks the last entries
+-- would give their ids to other events, and clients that know the lost ones would miss those; and a stream that had ended
+-- would begin again before the cursors of its readers. There ids go on with the number of the ring, so that they do not go
+-- back either, and have a part by chance that no other history gives.
+local function by_chance(id, factor, event)
   local ms, n = string.match(id, '^(%d+)-(%d+)$')
-  if tonumber(ms) <= now() + 1000 or tonumber(n) > 2 ^ 52 then return end
-  local gap = 1024 + tonumber(string.sub(redis.sha1hex(event .. now()), 1, 6), 16)
-  call('XDEL', events, id)
-  call('XADD', events, string.format('%s-%.0f', ms, tonumber(n) + gap), 'data', event)
+  local chance = tonumber(string.sub(redis.sha1hex(event .. now()), 1, 6), 16) -- less than 2^24
+  return string.format('%s-%.0f', ms, n * factor + 1024 + chance)
+end
+local function append_event(events, event, maxlen)
+  if is_ahead(rung) then
+    local id = by_chance(rung, 2 ^ 24, event)
+    if type(redis.pcall('XADD', events, 'MAXLEN', '~', maxlen, id, 'data', event)) == 'string' then return end
+  end
+  local id = call('XADD', events, 'MAXLEN', '~', maxlen, '*', 'data', event)
+  if not is_ahead(id) or #string.match(id, '%d+$') > 18 then return end
+  call('XDEL', events, id) -- Redis has counted it up from the stream's own last id, which is ahead
+  id = by_chance(id, 1, event)
+  call('XADD', events, id, 'data', event)
+  if tonumber((string.match(id, '^%d+'))) > tonumber((string.match(rung, '^%d+'))) then
+    rung = ring_at(rung_bell, string.match(id, '^%d+'))
+  end
 end
 
 -- One event for a session's clients, and the doorbell.

@@ -11,13 +11,14 @@ from pentad.services.gateway.webhooks.push_configs import PushConfigs
 from pentad.services.gateway.webhooks.webhook_registry import read_kept
 from pentad.services.gateway.webhooks.webhook_secrets import WebhookSecrets
 from pentad.shared.inbound.callbacks import MessageCallbacks
-from pentad.shared.keys import callbacks, webhook_lane
+from pentad.shared.keys import bell, callbacks, webhook_lane
 from pentad.shared.registries.registrations import REGISTERED_WEBHOOKS
 from pentad.shared.settings import Settings
 from pentad.shared.store.store import Store
 from tests.integration.gateway.speaker import TASK, Speaker
 from tests.support.waiting import wait_until
 
+AHEAD_MS = 600_000
 KINDS = (b"message_routed", b"message", b"message")
 
 
@@ -123,6 +124,35 @@ async def _is_later(store: Store) -> bool:
     (name,) = await store.call("ZRANGE", callbacks(0), 0, -1)
     kept = await read_kept(store, 0, name.decode())
     return kept is not None and await store.clock() > kept.created_ms
+
+
+async def test_a_config_gets_nothing_of_before_it_while_the_clock_is_behind_the_shard(
+    store: Store, speaker: Speaker
+) -> None:
+    """All that is told meanwhile has one time."""
+    pushes = PushConfigs(store, WebhookSecrets(Settings()), ())
+    await store.call("XADD", bell(0), f"{await store.clock() + AHEAD_MS}-0", "s", "another")
+    await speaker.task()
+    await speaker.say("message", step=1, attempt=1, content="x")
+    await pushes.add(speaker.keys, TASK, PUSHED, await pushes.now(0))
+    await speaker.say("message", step=2, attempt=1, content="x")
+    await Collecting(store).all()
+    assert await pushed_steps(store) == [2]
+
+
+async def test_a_shard_that_has_not_the_time_of_a_registration_is_set_to_it(store: Store, speaker: Speaker) -> None:
+    """It may be a new one, or its primary has lost the last writes, and its clock is behind that of the others."""
+    hook = Webhook(id="w", tenant_id="default", url="https://h/", events=("message",), created_ms=0)
+    hook = hook.model_copy(update={"created_ms": await store.clock() + AHEAD_MS})
+    await REGISTERED_WEBHOOKS.write(store, await REGISTERED_WEBHOOKS.read(store), "w", hook)
+    made = Collecting(store)
+    made.registered._use((await REGISTERED_WEBHOOKS.read(store)).entries)
+    await made.all()
+    await made.all()
+    await speaker.session()
+    await speaker.say("message", step=1, attempt=1, content="x")
+    await made.all()
+    assert await steps(store) == [1]
 
 
 async def test_what_is_not_wanted_moves_no_cursor_and_is_passed(
