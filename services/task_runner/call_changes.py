@@ -13,7 +13,6 @@ from pentad.contracts.tools import OutcomeKind, ToolOutcome
 from pentad.services.task_runner.domain.plan import Advance
 from pentad.services.task_runner.domain.planned_call import PlannedCall
 from pentad.services.task_runner.domain.result_in_prompt import KeptResults
-from pentad.services.task_runner.domain.targets import awaits_decision
 from pentad.services.task_runner.kept_calls import DENIED, hold_call, kept, queue_call, request_approval
 from pentad.services.task_runner.step_writer import EDITED, StepWriter
 from pentad.services.task_runner.tool_calls import request_call
@@ -21,6 +20,7 @@ from pentad.shared import metrics
 from pentad.shared.actors.approvals import KeptRequest, kept_decision
 from pentad.shared.actors.headers import OpenCall
 from pentad.shared.actors.mail import ApprovalMail, ResultMail, SuspendedCall
+from pentad.shared.actors.targets import awaits_decision
 from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
 from pentad.shared.kinds import RESULT

@@ -21,7 +21,6 @@ from pentad.services.task_runner.domain.plan import (
     plan,
 )
 from pentad.services.task_runner.domain.result_in_prompt import KeptResults
-from pentad.services.task_runner.domain.targets import awaits_decision
 from pentad.services.task_runner.hooks import HookCalls
 from pentad.services.task_runner.initial_recall import InitialRecall
 from pentad.services.task_runner.inner_calls import InnerCalls
@@ -40,6 +39,7 @@ from pentad.services.task_runner.toolboxes import Toolboxes
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Actors, Taken
 from pentad.shared.actors.leases import Held, LeaseKeeper
+from pentad.shared.actors.targets import awaits_decision
 from pentad.shared.errors import OutageError
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.task_recall import TaskRecall

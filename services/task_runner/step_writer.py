@@ -25,13 +25,12 @@ from pentad.contracts.records import TranscriptMeta
 from pentad.contracts.streams import HOOKS
 from pentad.contracts.tools import RECALLING_TOOLS, ApprovalMode, OutcomeKind, ToolOutcome, ToolSpec
 from pentad.contracts.turns import ASKED
-from pentad.services.task_runner.domain.arrived import Arrived
+from pentad.services.task_runner.domain.arrived import Arrived, stays_open
 from pentad.services.task_runner.domain.message_move import MOVED
 from pentad.services.task_runner.domain.own_tools import ANSWERED, COMPLETED, GOES_ON
 from pentad.services.task_runner.domain.plan import Closed, EndMode, Timer
 from pentad.services.task_runner.domain.result_in_prompt import KeptResult, KeptResults
 from pentad.services.task_runner.domain.strategy import EndedCall
-from pentad.services.task_runner.domain.targets import asks_person, awaits_client, is_kept, starts_task, stays_open
 from pentad.services.task_runner.domain.tool_search import remembered
 from pentad.services.task_runner.domain.turn import current_turn, remaining
 from pentad.services.task_runner.prompt import PINNED, tool_result, user
@@ -43,6 +42,7 @@ from pentad.shared.actors.commit import Commit, CommitEvents
 from pentad.shared.actors.headers import OpenCall, TaskHeader
 from pentad.shared.actors.mail import ChildOutcome, ResultMail, SessionMessage, UserMail
 from pentad.shared.actors.session_header import fields_of_task, recent_field
+from pentad.shared.actors.targets import asks_person, awaits_client, is_branch, is_kept, starts_task
 from pentad.shared.actors.transcript import NODE, entry, message_of
 from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
@@ -230,7 +230,7 @@ class StepWriter:
                 if call.inner_of:
                     continue
                 self.ended.append(EndedCall(call.id, outcome.ok, outcome.for_model))
-                if call.target != "branch":
+                if not is_branch(call):
                     self._append_result(call, outcome.for_model, ok=outcome.ok, duration_ms=outcome.duration_ms)
         self._append_messages(self.arrived.ended, self.arrived.ended_number, shared=shared)
         self._append_messages(self.arrived.users, self.arrived.user_number, shared=shared)
@@ -251,7 +251,7 @@ class StepWriter:
             kind: OutcomeKind = "ok" if result.ok else "error"
             told = kept.whole if result.ok else kept.whole.removeprefix("error: ")
             self.emit_result(call.id, call.tool, ToolOutcome(kind, told, result.duration_ms), counted_for="agent")
-        if call.target != "branch":
+        if not is_branch(call):
             text = self._text_of(call.id, result, kept)
             images = [file.path for file in result.artifacts or () if file.media_type in IMAGES]
             self._append_result(call, text, ok=result.ok, duration_ms=result.duration_ms, images=images)
@@ -321,7 +321,7 @@ class StepWriter:
                 self._tell_child(each.call, "cancel")
             if is_kept(each.call):
                 self._forget_kept(each.call)
-            if each.call.target != "branch":
+            if not is_branch(each.call):
                 self.emit_result(each.call.id, each.call.tool, outcome, _counted_for(each.call))
         return outcomes
 
