@@ -13,6 +13,7 @@ from pentad.services.task_runner.domain.plan import Closed
 from pentad.services.task_runner.domain.result_in_prompt import KeptResults
 from pentad.services.task_runner.domain.strategy import strategy_of
 from pentad.services.task_runner.instructions import TaskInstructions
+from pentad.services.task_runner.mail_writer import append_mail, use_redrives
 from pentad.services.task_runner.policies import PolicyBook
 from pentad.services.task_runner.prompt import Toolbox, user
 from pentad.services.task_runner.step import Step, Steps
@@ -67,8 +68,8 @@ class Questions:
             writer.append(user(recall.text), origin="recalled")
         trace, name = HookTrace(), chosen.instruction.name
         results, problem = await self.results(step, name, trace)
-        writer.append_mail(closed, results, shared=chosen.instruction.share)
-        writer.use_redrives()
+        append_mail(writer, closed, results, shared=chosen.instruction.share)
+        use_redrives(writer)
         question_at = work.prompt(writer, step.transcript)
         agents = await self._instructions.agents_of(chosen.instruction)
         shown = PromptFacts(
