@@ -236,15 +236,7 @@ def _expire(writer: StepWriter, call: OpenCall, request: KeptRequest) -> OpenCal
 
 def _keep_spoken(writer: StepWriter, call: OpenCall, decision: ApprovalMail) -> None:
     """Keep and tell a decision that a person has made by a message: it is the only one, like any other."""
-    made = ApprovalDecision(
-        task_id=writer.keys.task,
-        tool_call_id=call.id,
-        approved=decision.approved,
-        by=decision.by,
-        at=writer.at,
-        args=decision.args,
-        reason=decision.reason,
-    )
+    made = decision.to_decision(writer.keys.task, writer.at)
     same = "approved:spoken" if decision.approved else "refused"
     writer.commit.set_once(writer.keys.big, kept_decision(call.id), b"%b %b" % (same.encode(), made.to_json()))
     told = {"approved": decision.approved, "by": decision.by, "reason": decision.reason, "args": decision.args}
