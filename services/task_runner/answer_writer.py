@@ -32,6 +32,15 @@ from pentad.services.task_runner.graph_writer import go_on, start_child, write_e
 from pentad.services.task_runner.instructions import Chosen
 from pentad.services.task_runner.policies import PolicyBook
 from pentad.services.task_runner.prompt import Toolbox, assistant, user
+from pentad.services.task_runner.status_writer import (
+    add_session_turn,
+    end_task,
+    fail_task,
+    leave_wait,
+    limit_calls,
+    wait_for_person,
+    watch_calls,
+)
 from pentad.services.task_runner.step import Step
 from pentad.services.task_runner.step_hooks import HookTrace
 from pentad.services.task_runner.step_writer import StepWriter
@@ -206,7 +215,7 @@ def complete(writer: StepWriter, text: str, reason: str, mode: EndMode) -> None:
     writer.answer = text
     _say(writer, text)  # also when a message overtakes the end: it was said
     writer.commit.finish()
-    writer.end("completed", mode, reason)
+    end_task(writer, "completed", mode, reason)
 
 
 def tell(writer: StepWriter, step: int, attempt: int, text: str, by: Mapping[str, Any]) -> None:
@@ -315,7 +324,7 @@ def _keep_materials(writer: StepWriter, asked: Asked) -> None:
 
 def _open_calls(writer: StepWriter, calls: Sequence[RequestedCall], fields: dict[str, Any], limit_at: int) -> None:
     """The task's header after this step, and the time limit of its calls."""
-    writer.leave_wait()
+    leave_wait(writer)
     fields |= writer.usage.model_dump()
     fields |= {"open": to_json([call.opened.kept for call in calls]) if calls else b""}
     if writer.task.waits:
@@ -324,9 +333,9 @@ def _open_calls(writer: StepWriter, calls: Sequence[RequestedCall], fields: dict
     if calls:
         writer.commit.stamp(writer.keys.header, "asked_at")
         writer.commit.timer(writer.keys, "timeout", writer.limits.step_timeout_ms)
-        writer.watch_calls()
+        watch_calls(writer)
         if limit_at:
-            writer.limit_calls(limit_at)
+            limit_calls(writer, limit_at)
     else:
         writer.commit.untimer(writer.keys, "timeout", "retry")
         if writer.task.limit_at:
@@ -340,7 +349,7 @@ def _say(writer: StepWriter, text: str) -> None:
     """Keep the text among the session's last turns, and as the answer that its next message is compared with."""
     if writer.task.parent:
         return
-    writer.add_session_turn(text)
+    add_session_turn(writer, text)
     writer.commit.set(writer.session.header, **{answer_field(writer.keys.task): excerpt(text)})
 
 
@@ -372,7 +381,7 @@ def _call(writer: StepWriter, following: CallTools) -> None:
     if following.question:
         _say(writer, following.question)
         writer.commit.set(writer.keys.header, status="waiting", reason=ASKED)
-        writer.wait_for_person(ASKED)
+        wait_for_person(writer, ASKED)
     elif following.completes or following.asks_approval or following.asks_client:
         writer.commit.rewake()
 
@@ -383,15 +392,15 @@ def _complete(writer: StepWriter, following: Complete) -> None:
 
 def _fail(writer: StepWriter, following: Fail) -> None:
     text = f"the model's answer is not of the form that the instruction asks for: {following.problem}"
-    writer.fail(ErrorCode.MODEL_ERROR, text)
+    fail_task(writer, ErrorCode.MODEL_ERROR, text)
 
 
 def _call_failed(writer: StepWriter, following: CallFailed) -> None:
-    writer.fail(ErrorCode.TOOL_ERROR, clip(following.text.removeprefix("error: "), ERROR_LIMIT))
+    fail_task(writer, ErrorCode.TOOL_ERROR, clip(following.text.removeprefix("error: "), ERROR_LIMIT))
 
 
 def _fail_run(writer: StepWriter, following: FailRun) -> None:
-    writer.fail(following.code, following.problem)
+    fail_task(writer, following.code, following.problem)
 
 
 def _nothing_more(_: StepWriter, __: Next) -> None:

@@ -13,14 +13,16 @@ from pentad.contracts.tools import OutcomeKind, ToolOutcome
 from pentad.services.task_runner.domain.plan import Advance
 from pentad.services.task_runner.domain.planned_call import PlannedCall
 from pentad.services.task_runner.domain.result_in_prompt import KeptResults
-from pentad.services.task_runner.domain.targets import awaits_decision
 from pentad.services.task_runner.kept_calls import DENIED, hold_call, kept, queue_call, request_approval
-from pentad.services.task_runner.step_writer import EDITED, StepWriter
+from pentad.services.task_runner.mail_writer import EDITED, forget_request, forget_result
+from pentad.services.task_runner.status_writer import set_active
+from pentad.services.task_runner.step_writer import StepWriter
 from pentad.services.task_runner.tool_calls import request_call
 from pentad.shared import metrics
 from pentad.shared.actors.approvals import KeptRequest, kept_decision
 from pentad.shared.actors.headers import OpenCall
 from pentad.shared.actors.mail import ApprovalMail, ResultMail, SuspendedCall
+from pentad.shared.actors.targets import awaits_decision
 from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
 from pentad.shared.kinds import RESULT
@@ -78,7 +80,7 @@ def write_advance(writer: StepWriter, plan: Advance, materials: AdvanceMaterials
     if not any(awaits_decision(call) for call in calls):
         writer.commit.untimer(writer.keys, "expiry")
     if writer.task.waits:  # no more, until it finds that others of its calls still do
-        writer.set_active("decided")
+        set_active(writer, "decided")
     if any(awaits_decision(call) for call in (*changed.values(), *added)):
         writer.commit.rewake()
 
@@ -178,7 +180,7 @@ def _release(writer: StepWriter, call: OpenCall, request: KeptRequest, results: 
 def _inner_result(writer: StepWriter, call: str, results: KeptResults) -> InnerResult:
     """The result of a call for the call that has made it."""
     result, kept_result = writer.arrived.results[call], results[call]
-    writer.forget_result(result)
+    forget_result(writer, result)
     text = kept_result.whole if result.ok else kept_result.whole.removeprefix("error: ")
     shown = clip(text, _INNER_LIMIT)
     cut = "" if shown is text else f"\n[cut: longer than {_INNER_LIMIT} bytes]"
@@ -192,7 +194,7 @@ def _make(
     now."""
     stamp = writer.envelope()
     changes |= {name: stamp[name] for name in ("event_id", "at", "causation_id")}
-    writer.forget_request(call.id)
+    forget_request(writer, call.id)
     queue_call(writer, request.command.model_copy(update=changes), request.queue)
     writer.commit.stamp(writer.keys.header, "asked_at")
     writer.commit.timer(writer.keys, "timeout", writer.limits.step_timeout_ms)
@@ -201,7 +203,7 @@ def _make(
 
 def _answer(writer: StepWriter, call: OpenCall, outcome: ToolOutcome, decided: Mapping[str, str] | None) -> OpenCall:
     """Give the call its result as a tool-worker would, so that it comes with those of the other calls."""
-    writer.forget_request(call.id)
+    forget_request(writer, call.id)
     writer.commit.unset(writer.keys.calls, call.id)
     writer.emit_result(call.id, call.tool, outcome)
     writer.commit.post(writer.keys, RESULT, ResultMail.of(call.id, outcome).to_json())
@@ -234,15 +236,7 @@ def _expire(writer: StepWriter, call: OpenCall, request: KeptRequest) -> OpenCal
 
 def _keep_spoken(writer: StepWriter, call: OpenCall, decision: ApprovalMail) -> None:
     """Keep and tell a decision that a person has made by a message: it is the only one, like any other."""
-    made = ApprovalDecision(
-        task_id=writer.keys.task,
-        tool_call_id=call.id,
-        approved=decision.approved,
-        by=decision.by,
-        at=writer.at,
-        args=decision.args,
-        reason=decision.reason,
-    )
+    made = decision.to_decision(writer.keys.task, writer.at)
     same = "approved:spoken" if decision.approved else "refused"
     writer.commit.set_once(writer.keys.big, kept_decision(call.id), b"%b %b" % (same.encode(), made.to_json()))
     told = {"approved": decision.approved, "by": decision.by, "reason": decision.reason, "args": decision.args}

@@ -5,6 +5,7 @@ from typing import Any
 from pentad.contracts.events import Compacted
 from pentad.contracts.records import Compaction
 from pentad.services.task_runner.answer_writer import Asked, keep_record, manifest_of
+from pentad.services.task_runner.status_writer import leave_wait
 from pentad.services.task_runner.step_writer import StepWriter
 from pentad.shared import metrics
 from pentad.shared.actors.transcript import COMPACTION
@@ -39,7 +40,7 @@ def write_compaction(writer: StepWriter, made: Compaction, answer: ModelAnswer |
     first, last = made.positions[0], made.positions[-1]
     tokens = {"tokens_before": made.tokens_before, "tokens_after": made.tokens_after}
     writer.emit(Compacted, first=first, last=last, **tokens)
-    writer.leave_wait()
+    leave_wait(writer)
     if writer.task.waits:
         writer.commit.tallies.count(metrics.tasks.labels("active"))
         writer.commit.untimer(writer.keys, "wait", "stale")

@@ -13,7 +13,9 @@ from pentad.contracts.records import NodeEntry, TranscriptMeta
 from pentad.services.task_runner.domain.result_in_prompt import in_prompt
 from pentad.services.task_runner.domain.strategy import ChildTask, FailRun, GoOn, StartChildren
 from pentad.services.task_runner.domain.turn import remaining
+from pentad.services.task_runner.mail_writer import close_children, keep_result
 from pentad.services.task_runner.prompt import assistant, tool_result, user
+from pentad.services.task_runner.status_writer import fail_task, leave_wait, limit_calls
 from pentad.services.task_runner.step_writer import StepWriter
 from pentad.shared import metrics
 from pentad.shared.actors.headers import OpenCall
@@ -42,7 +44,7 @@ def write_entries(
         _tell(writer, run, each)
         run = run.after((each,))
     if any(each.kind in _LEAVES for each in entries):
-        writer.close_children("the run has left their node")
+        close_children(writer, "the run has left their node")
     return run
 
 
@@ -101,7 +103,7 @@ def write_results(writer: StepWriter, node: str, result: str) -> None:
     writer.append(assistant("", [(call, node, "{}")]), origin="node")
     writer.append(tool_result(call, shown), origin="node")
     if shown is not result:
-        writer.keep_result(call, result)
+        keep_result(writer, call, result)
 
 
 def write_boundary(
@@ -116,7 +118,7 @@ def write_boundary(
 
     ``conversation``: the messages of the prompt. ``limit_at``: when the time of the node is over, in ms.
     """
-    writer.leave_wait()
+    leave_wait(writer)
     run = write_entries(writer, run, entries)
     calls: list[OpenCall] = []
     if isinstance(then, StartChildren):
@@ -128,14 +130,14 @@ def write_boundary(
     fields |= {"status": "active", "retry_since": 0, **writer.usage.model_dump()}
     if opened:
         writer.commit.stamp(writer.keys.header, "asked_at")
-        writer.limit_calls(limit_at)
+        limit_calls(writer, limit_at)
     else:
         writer.commit.untimer(writer.keys, "timeout", "limit")
     writer.set_header(**fields)
     if isinstance(then, GoOn):
         go_on(writer, then)
     elif isinstance(then, FailRun):
-        writer.fail(then.code, then.problem)
+        fail_task(writer, then.code, then.problem)
 
 
 def kept_call(call: OpenCall) -> list[str]:

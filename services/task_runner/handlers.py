@@ -21,11 +21,11 @@ from pentad.services.task_runner.domain.plan import (
     plan,
 )
 from pentad.services.task_runner.domain.result_in_prompt import KeptResults
-from pentad.services.task_runner.domain.targets import awaits_decision
 from pentad.services.task_runner.hooks import HookCalls
 from pentad.services.task_runner.initial_recall import InitialRecall
 from pentad.services.task_runner.inner_calls import InnerCalls
 from pentad.services.task_runner.instructions import TaskInstructions
+from pentad.services.task_runner.mail_writer import append_mail, use_redrives
 from pentad.services.task_runner.model_step import ModelSteps
 from pentad.services.task_runner.moves import Moves
 from pentad.services.task_runner.plan_writer import WRITES, Materials
@@ -33,6 +33,7 @@ from pentad.services.task_runner.policies import PolicyBook
 from pentad.services.task_runner.prompt import KnownTranscript, TranscriptCache
 from pentad.services.task_runner.prompt_images import PromptImages
 from pentad.services.task_runner.spoken_decisions import spoken_decision
+from pentad.services.task_runner.status_writer import fail_task, restart_task
 from pentad.services.task_runner.step import Step, Steps, bare
 from pentad.services.task_runner.step_hooks import HookTrace, StepHookRunner
 from pentad.services.task_runner.tool_catalog import ToolCatalog
@@ -40,6 +41,7 @@ from pentad.services.task_runner.toolboxes import Toolboxes
 from pentad.shared import metrics
 from pentad.shared.actors.actors import Actors, Taken
 from pentad.shared.actors.leases import Held, LeaseKeeper
+from pentad.shared.actors.targets import awaits_decision
 from pentad.shared.errors import OutageError
 from pentad.shared.keys import TaskKeys
 from pentad.shared.memory.task_recall import TaskRecall
@@ -235,12 +237,12 @@ class RunnerHandler(WakeUps[TaskKeys]):
             chain=chain_of(message=writer.turn.correlation, task=task.task_id),
         )
         if step.task.ended:
-            writer.restart()
-        writer.append_mail(closed, await self._results(step))
-        writer.use_redrives()
+            restart_task(writer)
+        append_mail(writer, closed, await self._results(step))
+        use_redrives(writer)
         writer.commit.unmail(step.arrived.move_numbers)
         writer.set_header()
         writer.commit.queue(DEAD, DEAD.key(self._shard), letter)
         writer.commit.tallies.count(metrics.dead.labels(TASK_WAKE.name, "step"))
-        writer.fail(ErrorCode.INTERNAL, f"the task could not be continued: {reason}")
+        fail_task(writer, ErrorCode.INTERNAL, f"the task could not be continued: {reason}")
         await self._steps.commit(writer, step)

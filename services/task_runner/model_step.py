@@ -50,10 +50,12 @@ from pentad.services.task_runner.graph_writer import write_boundary
 from pentad.services.task_runner.hooks import HookFailedError
 from pentad.services.task_runner.initial_recall import InitialRecall
 from pentad.services.task_runner.instructions import Chosen, TaskInstructions
+from pentad.services.task_runner.mail_writer import append_mail, use_redrives
 from pentad.services.task_runner.policies import PolicyBook
 from pentad.services.task_runner.prompt import Toolbox, TranscriptCache
 from pentad.services.task_runner.prompt_images import NO_IMAGES, PromptImages
 from pentad.services.task_runner.questions import Questions
+from pentad.services.task_runner.status_writer import fail_task
 from pentad.services.task_runner.step import Step, Steps
 from pentad.services.task_runner.step_hooks import HookTrace, StepHookRunner
 from pentad.services.task_runner.step_writer import StepWriter
@@ -249,8 +251,8 @@ class ModelSteps:
         writer = self._steps.writer(step)
         trace = HookTrace()
         results, _ = await self._questions.results(step, asking.instruction, trace)
-        writer.append_mail(closed, results, shared=chosen.instruction.share)
-        writer.use_redrives()
+        append_mail(writer, closed, results, shared=chosen.instruction.share)
+        use_redrives(writer)
         answer: ModelAnswer | None = None
         if too_long.summarizer is not None:
             asked = self._asks_for_summary(step, writer, too_long, too_long.summarizer, trace)
@@ -501,12 +503,12 @@ class ModelSteps:
         """End the turn without an answer; messages that have come since begin the next one."""
         writer = self._steps.writer(step)
         results, _ = await self._questions.results(step, None, HookTrace())
-        writer.append_mail(closed, results)
-        writer.use_redrives()
+        append_mail(writer, closed, results)
+        use_redrives(writer)
         writer.set_header()
         if said is not None:
             writer.spend_without_step(said.usage, said.finish_reason)
-        writer.fail(code, text)
+        fail_task(writer, code, text)
         if await self._steps.commit(writer, step) == "overtaken":
             return False
         log.warning("%s has failed: %s: %s", step.keys.actor, code.value, text)

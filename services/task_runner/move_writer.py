@@ -16,6 +16,8 @@ from pentad.contracts.turns import ASKED
 from pentad.services.task_runner.domain.message_move import MOVED, Fate, MovedPart, RemainingTranscript
 from pentad.services.task_runner.domain.plan import Closed
 from pentad.services.task_runner.domain.result_in_prompt import KeptResults
+from pentad.services.task_runner.mail_writer import append_mail
+from pentad.services.task_runner.status_writer import end_task, remember_task, restart_task, wait_for_person
 from pentad.services.task_runner.step_writer import StepWriter
 from pentad.shared import metrics
 from pentad.shared.actors import opening
@@ -86,7 +88,7 @@ class MoveWriter:
             self._commit.unmail([move.number])
         else:
             if self._cuts:
-                self._writer.append_mail(closed, results)
+                append_mail(self._writer, closed, results)
             positions = (*found.positions, *range(length, length + len(self._writer.added)))
         note = Exclusion(positions=list(positions), to=move.to, to_task_id=receiver.keys.task)
         self._writer.append(note.model_dump(), message_id=move.message_id)
@@ -94,7 +96,7 @@ class MoveWriter:
         if self._cuts:
             self._end_turn()
         if self._task.ended:
-            self._writer.remember()
+            remember_task(self._writer)
         if departure.message.due and departure.message.due == self._task.deadline:
             self._commit.set(self._keys.header, deadline=0)
             self._commit.untimer(self._keys, "deadline")
@@ -198,7 +200,7 @@ class MoveWriter:
             self._commit.unset(self._session.header, *fields_of_task(self._keys.task))
             return
         self._commit.set(header, unanswered=0)
-        self._writer.end("cancelled" if fate == "cancelled" else "completed", "complete", MOVED)
+        end_task(self._writer, "cancelled" if fate == "cancelled" else "completed", "complete", MOVED)
 
     def _give_turn_back(self, fate: Fate, rest: RemainingTranscript) -> None:
         """The message before the one that leaves is the task's last again: what later steps do, they do for its user.
@@ -228,7 +230,7 @@ class MoveWriter:
         """The turn before the one that leaves is not over: it goes on, or waits for the answer to its question."""
         header = self._keys.header
         if self._task.ended:
-            self._writer.restart()
+            restart_task(self._writer)
             self._commit.set(header, status="active", reason="")
             self._commit.stamp(header, "updated")
         if fate == "goes_on":
@@ -237,7 +239,7 @@ class MoveWriter:
             self._commit.set(header, paused=ASKED)
         else:
             self._commit.set(header, status="waiting", reason=ASKED)
-            self._writer.wait_for_person(ASKED)
+            wait_for_person(self._writer, ASKED)
 
     def remember_digests(self, receiver: Receiver, left: bytes | None, got: bytes | None) -> None:
         """Store the digests that the session compares its next message with: that of the first task unless it is

@@ -31,6 +31,8 @@ from pentad.services.task_runner.domain.plan import (
     StillPaused,
 )
 from pentad.services.task_runner.domain.result_in_prompt import KeptResults
+from pentad.services.task_runner.mail_writer import append_mail, keep_mail, postpone, tell_children, use_redrives
+from pentad.services.task_runner.status_writer import end_task, restart_task, set_active, set_pending, wait_for_person
 from pentad.services.task_runner.step_writer import Spent, StepWriter
 from pentad.shared import metrics
 from pentad.shared.immutable import immutable
@@ -58,13 +60,13 @@ class Materials:
 
 def _idle(writer: StepWriter, plan: Idle, _: Materials) -> None:
     """Leave everything as it is, except mail that is not needed any more."""
-    writer.postpone(plan.spent)
+    postpone(writer, plan.spent)
 
 
 def _reopen(writer: StepWriter, plan: Reopen, _: Materials) -> None:
     """Begin again with messages that the end had left: their turn is the next handling's."""
-    writer.restart()
-    writer.postpone()
+    restart_task(writer)
+    postpone(writer)
     writer.commit.set(writer.keys.header, status="active", reason="")
     writer.commit.stamp(writer.keys.header, "updated")
     if plan.deadline:
@@ -75,7 +77,7 @@ def _reopen(writer: StepWriter, plan: Reopen, _: Materials) -> None:
 
 def _finish(writer: StepWriter, plan: Finish, materials: Materials) -> None:
     """The task completes with its summary, unless a message has come since; its calls have their results."""
-    writer.append_mail(plan.closed, materials.results)
+    append_mail(writer, plan.closed, materials.results)
     said_in = materials.last_record
     assert said_in is not None, "a task that finishes has made a step"
     answer = answer_of(materials.transcript, plan.call)
@@ -90,60 +92,60 @@ def _finish(writer: StepWriter, plan: Finish, materials: Materials) -> None:
 
 def _pause(writer: StepWriter, plan: Pause, materials: Materials) -> None:
     """Write the results down; then wait for a person."""
-    writer.append_mail(plan.closed, materials.results)
-    writer.use_redrives()
+    append_mail(writer, plan.closed, materials.results)
+    use_redrives(writer)
     writer.set_header(status="waiting", reason=plan.reason, open="", fails=0)
     writer.commit.untimer(writer.keys, "timeout", "retry")
-    writer.wait_for_person(plan.reason)
+    wait_for_person(writer, plan.reason)
 
 
 def _end(writer: StepWriter, plan: End, materials: Materials) -> None:
     """The task ends without an answer. Where it would go on with a message that comes in time, its calls are closed."""
-    writer.append_mail(plan.closed, materials.results)
+    append_mail(writer, plan.closed, materials.results)
     if plan.status == "cancelled":
-        writer.use_redrives()
+        use_redrives(writer)
     if plan.mode == "complete":
         writer.set_header(open="")
         writer.commit.finish()
     else:
         writer.set_header()
-    writer.end(plan.status, plan.mode, plan.reason, plan.detail)
+    end_task(writer, plan.status, plan.mode, plan.reason, plan.detail)
 
 
 def _hold(writer: StepWriter, _: Hold, __: Materials) -> None:
     """Wait until a person resumes the task. Nothing of the step under way is kept; all mail stays where it is."""
     was = (writer.task.reason if writer.task.waits else "") or _ACTIVE
-    writer.keep_mail()
+    keep_mail(writer)
     header = writer.keys.header
     writer.commit.set(header, status="waiting", reason=PAUSED, paused=was, fails=0, retry_since=0)
     writer.commit.set(header, paused_mail=writer.arrived.user_number)
     writer.commit.stamp(header, "updated")
     writer.commit.untimer(writer.keys, "retry")
-    writer.tell_children("pause")
-    writer.wait_for_person(PAUSED)
+    tell_children(writer, "pause")
+    wait_for_person(writer, PAUSED)
 
 
 def _resume(writer: StepWriter, _: Resume, __: Materials) -> None:
     """Go on where the task was paused, with the mail that has come meanwhile."""
     was = writer.task.paused
-    writer.postpone()
-    writer.tell_children("resume")
+    postpone(writer)
+    tell_children(writer, "resume")
     writer.commit.unset(writer.keys.header, "paused", "paused_mail")
     writer.commit.rewake()
     if was == _ACTIVE:
         if writer.task.queued:
-            writer.set_pending()
+            set_pending(writer)
         else:
-            writer.set_active("resumed")
+            set_active(writer, "resumed")
         return
     writer.commit.set(writer.keys.header, status="waiting", reason=was)
     writer.commit.stamp(writer.keys.header, "updated")
-    writer.wait_for_person(was)
+    wait_for_person(writer, was)
 
 
 def _still_paused(writer: StepWriter, _: StillPaused, __: Materials) -> None:
     """A message waits in the mailbox of a paused task: its sender is told so."""
-    writer.postpone()
+    postpone(writer)
     writer.commit.set(writer.keys.header, status="waiting", paused_mail=writer.arrived.user_number)
     writer.commit.stamp(writer.keys.header, "updated")
     writer.emit(TaskStatusEvent, status="waiting", reason=PAUSED)
@@ -152,36 +154,36 @@ def _still_paused(writer: StepWriter, _: StillPaused, __: Materials) -> None:
 
 def _answered(writer: StepWriter, _: Answered, __: Materials) -> None:
     """The person has spoken; tools are still under way. The message waits for their results."""
-    writer.postpone()
-    writer.set_active("tools are still under way")
+    postpone(writer)
+    set_active(writer, "tools are still under way")
 
 
 def _goes_on(writer: StepWriter, _: GoesOn, __: Materials) -> None:
     """The task is active again: whoever looks at it while its model is asked must not think that it waits."""
-    writer.postpone()
-    writer.set_active("it goes on")
+    postpone(writer)
+    set_active(writer, "it goes on")
     writer.commit.rewake()
 
 
 def _await_answers(writer: StepWriter, plan: AwaitAnswers, _: Materials) -> None:
     """Wait for persons' decisions or the client's results. Results and messages stay where they are until then."""
-    writer.postpone()
+    postpone(writer)
     header = writer.keys.header
     writer.commit.set(header, status="waiting", reason=plan.reason, paused_mail=writer.arrived.user_number)
     writer.commit.stamp(writer.keys.header, "updated")
-    writer.wait_for_person(plan.reason)
+    wait_for_person(writer, plan.reason)
 
 
 def _advance(writer: StepWriter, plan: Advance, materials: Materials) -> None:
     """Make the calls that have what they waited for, and ask about or answer the others."""
-    writer.postpone()
+    postpone(writer)
     write_advance(writer, plan, materials.advance)
 
 
 def _stale(writer: StepWriter, _: Stale, __: Materials) -> None:
     """Ask the person whether the task is still wanted. All stays as it is; a message goes on with it."""
     task = writer.task
-    writer.postpone()
+    postpone(writer)
     writer.commit.set(writer.keys.header, status="stale", reason=task.reason if task.waits else "")
     writer.commit.tallies.count(metrics.tasks.labels("stale"))
     ends = f"; else it ends at {rfc3339(task.waiting_at + writer.limits.wait_ttl_ms)}" if task.waits else ""
@@ -192,14 +194,14 @@ def _stale(writer: StepWriter, _: Stale, __: Materials) -> None:
 
 def _enqueue(writer: StepWriter, _: Enqueue, __: Materials) -> None:
     """Others are active: wait until the task gets a place. All mail stays where it is."""
-    writer.postpone()
-    writer.set_pending()
+    postpone(writer)
+    set_pending(writer)
 
 
 def _start(writer: StepWriter, _: Start, __: Materials) -> None:
     """The task has got its place. Calls that are still under way have their time from now on."""
-    writer.postpone()
-    writer.set_active("a place is free")
+    postpone(writer)
+    set_active(writer, "a place is free")
     if writer.task.open:
         writer.commit.stamp(writer.keys.header, "asked_at")
         writer.commit.timer(writer.keys, "timeout", writer.limits.step_timeout_ms)

@@ -1,18 +1,21 @@
 """Makes the question to the model for a step: its instruction, its prompt and its tools, and where deltas go."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from pentad.contracts.dates import LocalDate
+from pentad.contracts.graphs import Runnable
 from pentad.contracts.instructions import Instruction
 from pentad.services.task_runner.answer_writer import Asked, ModelQuestion, rules_of
 from pentad.services.task_runner.client_tools import ClientTools
 from pentad.services.task_runner.delta_writer import DeltaKind, DeltaWriter
+from pentad.services.task_runner.domain.after_answer import Rules
 from pentad.services.task_runner.domain.own_tools import ASK_USER
 from pentad.services.task_runner.domain.plan import Closed
 from pentad.services.task_runner.domain.result_in_prompt import KeptResults
-from pentad.services.task_runner.domain.strategy import strategy_of
+from pentad.services.task_runner.domain.strategy import Strategy, strategy_of
 from pentad.services.task_runner.instructions import TaskInstructions
+from pentad.services.task_runner.mail_writer import append_mail, use_redrives
 from pentad.services.task_runner.policies import PolicyBook
 from pentad.services.task_runner.prompt import Toolbox, user
 from pentad.services.task_runner.step import Step, Steps
@@ -61,36 +64,47 @@ class Questions:
         """Make the question to the model, with the mail appended to the transcript; also return why a hook has not let
         a result through, or ''.
         """
-        chosen = work.chosen
+        instruction, trace = work.chosen.instruction, HookTrace()
         writer = self._steps.writer(step)
         if recall is not None and recall.text:  # before what it is about; its text is kept, for the memory changes
             writer.append(user(recall.text), origin="recalled")
-        trace, name = HookTrace(), chosen.instruction.name
-        results, problem = await self.results(step, name, trace)
-        writer.append_mail(closed, results, shared=chosen.instruction.share)
-        writer.use_redrives()
+        results, problem = await self.results(step, instruction.name, trace)
+        append_mail(writer, closed, results, shared=instruction.share)
+        use_redrives(writer)
         question_at = work.prompt(writer, step.transcript)
-        agents = await self._instructions.agents_of(chosen.instruction)
+        agents = await self._instructions.agents_of(instruction)
+        toolbox = await self._toolbox(step, writer, instruction, agents)
+        asked = replace(
+            self._asked(step, writer, work, toolbox), recall=recall, question_at=question_at, agents=agents, trace=trace
+        )
+        rules = await self._rules(writer, work.strategy, asked)
+        deltas = self._deltas(step, writer, asked, held)
+        return ModelQuestion(step, writer, asked, rules, work.strategy, deltas), problem
+
+    async def _toolbox(
+        self, step: Step, writer: StepWriter, instruction: Instruction, agents: Mapping[str, Runnable]
+    ) -> Toolbox:
+        """Return the tools that this step offers its model."""
         shown = PromptFacts(
             writer.reads_results, bool(step.task.graph), step.transcript.has_shortened, step.task.found_tools
         )
         whose = ToolUser(step.keys.tenant, writer.turn.speaker or None)
-        client = await self._client_tools.of(step, chosen.instruction)
-        toolbox = await self._toolboxes.of(chosen.instruction, agents, shown, whose, client)
-        most, today = self._steps.settings.pentad_calls_per_step, self.today(step)
+        client = await self._client_tools.of(step, instruction)
+        return await self._toolboxes.of(instruction, agents, shown, whose, client)
+
+    def _asked(self, step: Step, writer: StepWriter, work: Work, toolbox: Toolbox) -> Asked:
+        """Return what the model is asked with, after the mail was appended: its system message, prompt and tools."""
+        chosen, today = work.chosen, self.today(step)
         given = [step.task.variables, *step.arrived.metadata]
         variables = bounded_variables(chosen.variables, given) if chosen.variables else {}
         now = chosen.now(writer.turn.at or step.taken.lease.now, today)
         system = chosen.system(step.task, today, variables, now, work.state)
         text_calls = self.writes_calls(chosen.instruction)
-        if text_calls:
-            system = with_protocol(system, toolbox.json)
-        rounds = chosen.instruction.tool_rounds
-        may_call = rounds is None or writer.turn.steps - writer.repairs - work.steps_before(writer) < rounds
-        asked = Asked(
+        may_call = work.may_call(writer)
+        return Asked(
             chosen,
             toolbox,
-            system,
+            with_protocol(system, toolbox.json) if text_calls else system,
             step.transcript.messages,
             today,
             step.task.step + 1,
@@ -99,21 +113,19 @@ class Questions:
             variables=variables,
             now=now,
             told_schema=chosen.schema is not None and _is_answer_due(toolbox, step, may_call),
-            recall=recall,
             state=work.state,
-            question_at=question_at,
             run=work.run,
             limit_at=work.limit_at(writer.clock()),
-            agents=agents,
             text_calls=text_calls,
-            trace=trace,
         )
-        strategy, rules = work.strategy, rules_of(asked, writer, most, self._policies)
-        if not strategy.asks_models:
-            own = {ASK_USER.name: ASK_USER} if step.task.graph else {}
-            rules = replace(rules, tools={**await self._tools.specs(), **own}, may_call=True)
-        deltas = self._deltas(step, writer, asked, held)
-        return ModelQuestion(step, writer, asked, rules, strategy, deltas), problem
+
+    async def _rules(self, writer: StepWriter, strategy: Strategy, asked: Asked) -> Rules:
+        """Return the rules for the answer; where no model is asked, for the calls that the strategy makes itself."""
+        rules = rules_of(asked, writer, self._steps.settings.pentad_calls_per_step, self._policies)
+        if strategy.asks_models:
+            return rules
+        own = {ASK_USER.name: ASK_USER} if writer.task.graph else {}
+        return replace(rules, tools={**await self._tools.specs(), **own}, may_call=True)
 
     async def results(self, step: Step, instruction: str | None, trace: HookTrace) -> tuple[KeptResults, str]:
         """The results that have come, as hooks let them through."""

@@ -16,8 +16,9 @@ from pentad.services.task_runner.kept_calls import ARGS_LIMIT, DENIED, hold_call
 from pentad.services.task_runner.step_writer import StepWriter
 from pentad.shared import metrics
 from pentad.shared.actors.client_tools import CLIENT_CALL
-from pentad.shared.actors.headers import OpenCall, Target
+from pentad.shared.actors.headers import OpenCall
 from pentad.shared.actors.mail import ResultMail
+from pentad.shared.actors.targets import Target, awaits_client, awaits_decision, is_made_by_worker
 from pentad.shared.clipping import clip
 from pentad.shared.events.ephemeral import EphemeralEvents
 from pentad.shared.kinds import RESULT
@@ -86,7 +87,7 @@ def request_call(
     """
     call = call or tool_call_id(writer.keys.shard, random_hex(20))
     told = _told(call, planned)
-    if planned.target == "client":
+    if awaits_client(planned):
         told |= {"client": True}
     if inner_of:
         told |= {"parent_call_id": inner_of, "ref": None}  # the transcript does not have it
@@ -95,10 +96,10 @@ def request_call(
     requested = requested._replace(inner_of=inner_of)
     if planned.spec is None or planned.args is None or planned.problem or planned.found is not None:
         _answer_at_once(writer, call, planned)
-    elif planned.target in ("worker", "approval"):
+    elif is_made_by_worker(planned):
         command = _command(writer, call, planned.spec, planned.args, step, node)
         return _request(writer, requested, planned, planned.spec, command, after)
-    elif planned.target == "client":
+    elif awaits_client(planned):
         writer.commit.set(writer.keys.calls, **{call: CLIENT_CALL})
     return requested
 
@@ -112,7 +113,7 @@ def _request(
     after: Sequence[str],
 ) -> RequestedCall:
     """Queue a call of a worker's tool, unless other calls or a person come first."""
-    verdict, asks = planned.verdict, planned.said if planned.target == "approval" else ""
+    verdict, asks = planned.verdict, planned.said if awaits_decision(planned) else ""
     if verdict.lets_tool_ask(spec):
         command = command.model_copy(update={"asks_if": True})
     if not after and not asks:

@@ -37,7 +37,12 @@ class Work:
     run: GraphRun = GraphRun()
     """Run of the graph as the transcript has it."""
 
-    def steps_before(self, writer: StepWriter) -> int:
+    def may_call(self, writer: StepWriter) -> bool:
+        """Return whether the turn may still call tools, by the rounds of calls that its instruction allows."""
+        rounds = self.chosen.instruction.tool_rounds
+        return rounds is None or writer.turn.steps - writer.repairs - self._steps_before(writer) < rounds
+
+    def _steps_before(self, writer: StepWriter) -> int:
         """Return the steps of the turn that were made before the run came to its node."""
         if not self.run.node:
             return 0

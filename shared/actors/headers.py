@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from pydantic import TypeAdapter
 from pydantic_core import from_json
@@ -13,6 +13,7 @@ from pentad.contracts.events import EndStatus, TaskStatus, TaskUsage
 from pentad.contracts.ids import LAST_MS, decoded_id, rfc3339
 from pentad.contracts.records import ForkOrigin, Task
 from pentad.contracts.turns import ASKED
+from pentad.shared.actors.targets import RULES, Target
 from pentad.shared.errors import DamagedError
 from pentad.shared.immutable import immutable
 
@@ -45,13 +46,6 @@ class Lease:
     """Starts without an outcome, this one included (law 8)."""
     now: int
     """The server's clock when it was taken, in ms."""
-
-
-Target = Literal["worker", "person", "runner", "task", "branch", "approval", "calls", "client"]
-"""Who ends a call: a tool-worker, with a result; the person, with an answer; the task-runner itself; a task that a
-model has called; a task that a node of a graph has started, a branch. ``approval``: a person must first allow the call,
-or give it what it needs to go on; then it is a tool-worker's. ``calls``: other calls must end first.
-``client``: the client that has sent the turn's message, with a result, or a message, with which it is given up."""
 
 
 @immutable
@@ -272,7 +266,6 @@ _MAX_NUMBER = LAST_MS
 """Largest number that a header may hold. A larger one is not real, for instance a token count that a server made up."""
 _DIGITS = len(str(_MAX_NUMBER))
 _STATUSES = frozenset(get_args(TaskStatus))
-_TARGETS = get_args(Target)
 _TEXTS = (
     "status user speaker goal instruction instruction_version correlation traceparent digest tools reason "
     "detail paused place time_zone graph entry until node parent parent_call branch as_of fork_request found_tools "
@@ -374,7 +367,7 @@ def _task_header(found: dict[str, Any], raw: dict[str, bytes]) -> TaskHeader:
         found["variables"] = _METADATA.validate_json(raw["variables"])
     if raw.get("open"):
         found["open"] = calls = tuple(OpenCall(*call) for call in from_json(raw["open"]))
-        if any(call.target not in _TARGETS for call in calls):
+        if any(call.target not in RULES for call in calls):
             raise ValueError("no target of a call")
     if found["status"] not in _STATUSES:
         raise ValueError("no status of a task")

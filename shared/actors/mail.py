@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from pentad.contracts.approvals import ApprovalDecision
 from pentad.contracts.commands import InboundMessage, ToolCallCommand
 from pentad.contracts.envelope import Contract
 from pentad.contracts.events import EndStatus, TaskUsage
@@ -118,6 +119,18 @@ class ApprovalMail(Contract):
     """Arguments with which the call is made instead, if the person has changed them."""
     spoken: bool | None = None
     """Set where a message of the person is the decision, so that nobody has been told of it yet."""
+
+    def to_decision(self, task: str, at: str) -> ApprovalDecision:
+        """Return the decision as it is kept with the task, to which the mail was sent at this time."""
+        return ApprovalDecision(
+            task_id=task,
+            tool_call_id=self.tool_call_id,
+            approved=self.approved,
+            by=self.by,
+            at=at,
+            args=self.args,
+            reason=self.reason,
+        )
 
 
 class CallRequest(Contract):

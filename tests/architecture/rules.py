@@ -35,6 +35,7 @@ PURE_SHARED = frozenset(
         "pentad.shared.actors.client_tools",
         "pentad.shared.actors.headers",
         "pentad.shared.actors.session_header",
+        "pentad.shared.actors.targets",
         "pentad.shared.digests.task_digest",
         "pentad.shared.digests.wording",
         "pentad.shared.keys",

@@ -14,7 +14,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
 from pentad.services.gateway.api_docs.openapi import document
-from pentad.services.gateway.app import ROUTE_GROUPS
+from pentad.services.gateway.composition import ROUTE_GROUPS
 from pentad.services.gateway.protocols.mcp_server.catalogue import FIXED_TOOLS
 from tests.fuzz.test_readers import BYTES, JSON, OBJECTS, WORDS
 from tests.integration.service.raw_http import exchange

@@ -18,6 +18,7 @@ from pentad.services.gateway.domain.frames import UnreadableError
 from pentad.shared.actors.client_tools import digest_of_client_tools
 from pentad.shared.actors.headers import OpenCall
 from pentad.shared.actors.mail import ResultMail, SessionMessage
+from pentad.shared.actors.targets import asks_person, ends_last, is_branch
 from pentad.shared.actors.transcript import NODE, chat_form, left_out, node_entries_in
 from pentad.shared.agent_graphs.run import GraphRun
 from pentad.shared.errors import DamagedError, PentadError
@@ -212,10 +213,10 @@ def _with_open_calls(shared: SharedPast, past: TaskPast, *, answered: bool) -> S
     task, results, kept, given_up = past.task, dict(past.results), list[OpenCall](), list[OpenCall]()
     for call in past.open:
         if call.id not in results:
-            if call.target == "branch":
+            if is_branch(call):
                 continue
             given_up.append(call)
-            if answered and call.target in ("person", "runner"):
+            if answered and (asks_person(call) or ends_last(call)):
                 kept.append(call)
                 continue
             why = f"error: given up: this task was forked from {task.task_id} before the call had a result"

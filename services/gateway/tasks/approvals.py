@@ -180,34 +180,12 @@ class Approvals:
     async def _commit(
         self, keys: TaskKeys, call: str, asked: AskedDecision, request: KeptRequest, by: str
     ) -> ApprovalDecision:
-        session = SessionKeys(keys.shard, keys.tenant, request.command.session_id)
-        same = asked.args is None or (not request.is_form and digest_of_args(asked.args) == request.args_digest)
-        edited = None if same else asked.args
-        at = rfc3339(await self._store.clock())
-        made = ApprovalDecision(
-            task_id=keys.task,
-            tool_call_id=call,
-            approved=asked.approved,
-            by=by,
-            at=at,
-            args=edited,
-            reason=asked.reason,
-        )
-        mail = ApprovalMail(tool_call_id=call, approved=asked.approved, by=by, reason=asked.reason, args=edited)
-        event = ApprovalEvent.from_fields(
-            {
-                **request.command.led_to(),
-                "event_id": f"approval-{token_hex(16)}",
-                "at": at,
-                "causation_id": call,
-                "tool_call_id": call,
-                "approved": asked.approved,
-                "by": by,
-                "args": None if edited is None else _shown(edited),
-                "reason": asked.reason,
-            }
-        ).to_json()
+        """Commit a decision about a call, unless another was first. Return it, or the first one that says the same."""
+        mail = _mail(call, asked, request, by)
+        made = mail.to_decision(keys.task, rfc3339(await self._store.clock()))
+        event = _event(made, request).to_json()
         maxlen = self._maxlen if len(event) <= SMALL_EVENT else events_kept(self._maxlen, len(event))
+        session = SessionKeys(keys.shard, keys.tenant, request.command.session_id)
         index = approvals(keys.shard, keys.tenant)
         names = [keys.header, keys.calls, keys.big, keys.signals, keys.wake, session.events, bell(keys.shard), index]
         args: list[Argument] = [call, keys.actor, session.actor, kept_request(call), kept_decision(call)]
@@ -219,25 +197,38 @@ class Approvals:
             raise
         except OutageError:
             raise doubtful("Redis did not answer: decide again, it is decided once") from None
-        match outcome:
-            case b"decided":
-                metrics.published.labels(TASK_WAKE.name, APPROVAL).inc()
-                metrics.published.labels(EVENTS.name, ApprovalEvent.__name__).inc()
-                count_wake_ups(TASK_WAKE, woken)
-                return made
-            case b"same":
-                return ApprovalDecision.model_validate_json(said)
-            case b"other":
-                raise _other(ApprovalDecision.model_validate_json(said))
-            case b"expired":
-                raise _refused(f"the time to decide about {call} is over: the call is not made")
-            case b"changed":
-                raise _refused(
-                    f"{call} was asked with other arguments than this args_digest's: read `GET /v1/approvals` again"
-                )
-            case b"none":
-                raise _unknown(keys.task)
-        raise _closed(keys.task, call, ended=outcome == b"ended")
+        if outcome == b"decided":
+            metrics.published.labels(TASK_WAKE.name, APPROVAL).inc()
+            metrics.published.labels(EVENTS.name, ApprovalEvent.__name__).inc()
+            count_wake_ups(TASK_WAKE, woken)
+            return made
+        if outcome == b"same":
+            return ApprovalDecision.model_validate_json(said)
+        raise _refusal(outcome, said, keys.task, call)
+
+
+def _mail(call: str, asked: AskedDecision, request: KeptRequest, by: str) -> ApprovalMail:
+    """Return a decision as the task gets it, with arguments only where they are not those that the call has."""
+    same = asked.args is None or (not request.is_form and digest_of_args(asked.args) == request.args_digest)
+    edited = None if same else asked.args
+    return ApprovalMail(tool_call_id=call, approved=asked.approved, by=by, reason=asked.reason, args=edited)
+
+
+def _event(made: ApprovalDecision, request: KeptRequest) -> ApprovalEvent:
+    """Return the event of a decision, with as much of changed arguments as an event carries."""
+    return ApprovalEvent.from_fields(
+        {
+            **request.command.led_to(),
+            "event_id": f"approval-{token_hex(16)}",
+            "at": made.at,
+            "causation_id": made.tool_call_id,
+            "tool_call_id": made.tool_call_id,
+            "approved": made.approved,
+            "by": made.by,
+            "args": None if made.args is None else _shown(made.args),
+            "reason": made.reason,
+        }
+    )
 
 
 def _check_arguments(args: Mapping[str, Any], parameters: Mapping[str, Any]) -> None:
@@ -273,6 +264,22 @@ def _other(first: ApprovalDecision) -> ProblemError:
         return _refused(f"the time to decide about {first.tool_call_id} was over before: the call is not made")
     what = "refused" if not first.approved else "approved" if first.args is None else "approved with other arguments"
     return _refused(f"{first.tool_call_id} was {what} by {first.by} before: the first decision counts")
+
+
+def _refusal(outcome: bytes, said: bytes, task: str, call: str) -> ProblemError:
+    """Return why a decision was not committed. ``said``: the first decision, where that is the reason."""
+    match outcome:
+        case b"other":
+            return _other(ApprovalDecision.model_validate_json(said))
+        case b"expired":
+            return _refused(f"the time to decide about {call} is over: the call is not made")
+        case b"changed":
+            return _refused(
+                f"{call} was asked with other arguments than this args_digest's: read `GET /v1/approvals` again"
+            )
+        case b"none":
+            return _unknown(task)
+    return _closed(task, call, ended=outcome == b"ended")
 
 
 def _closed(task: str, call: str, *, ended: bool) -> ProblemError:

@@ -23,6 +23,7 @@ from pentad.shared.actors.headers import TaskHeader, pairs, read_session
 from pentad.shared.actors.session_header import session_header
 from pentad.shared.actors.sessions import last_turns, load_task, load_tasks
 from pentad.shared.actors.step_prompt import materials_of, rebuild
+from pentad.shared.actors.targets import awaits_client
 from pentad.shared.actors.transcript import shown
 from pentad.shared.errors import DamagedError
 from pentad.shared.event_loop import turn_after
@@ -188,7 +189,7 @@ class Queries:
     async def client_calls(self, keys: SessionKeys) -> dict[str, str]:
         """Return the calls of a session that wait for their client's results, each with its task."""
         headers = await self._session_headers(keys)
-        return {call.id: header.task_id for header in headers for call in header.open if call.target == "client"}
+        return {call.id: header.task_id for header in headers for call in header.open if awaits_client(call)}
 
     async def _session_headers(self, keys: SessionKeys) -> list[TaskHeader]:
         named = [turn.get("task_id") for turn in await self.messages(keys)]

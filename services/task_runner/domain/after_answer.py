@@ -13,6 +13,7 @@ from pentad.services.task_runner.domain.plan import EndMode
 from pentad.services.task_runner.domain.planned_call import PlannedCall
 from pentad.services.task_runner.domain.tool_search import search
 from pentad.services.task_runner.domain.verdict import NO_VERDICT, CallVerdict
+from pentad.shared.actors.targets import asks_person, awaits_client, awaits_decision, ends_last
 from pentad.shared.clipping import clip
 from pentad.shared.immutable import immutable
 from pentad.shared.models.ports import ModelAnswer, ToolCallDraft
@@ -46,22 +47,22 @@ class CallTools:
     @property
     def question(self) -> str:
         """All questions to the person as one text; '' when there is none."""
-        return joined(*[call.said for call in self.calls if call.target == "person"])
+        return joined(*[call.said for call in self.calls if asks_person(call)])
 
     @property
     def asks_approval(self) -> bool:
         """Whether a person must allow one of these calls."""
-        return any(call.target == "approval" for call in self.calls)
+        return any(awaits_decision(call) for call in self.calls)
 
     @property
     def asks_client(self) -> bool:
         """Whether the client that has sent the turn's message has to make one of these calls."""
-        return any(call.target == "client" for call in self.calls)
+        return any(awaits_client(call) for call in self.calls)
 
     @property
     def completes(self) -> bool:
         """Whether the task is to end with these calls; a question to the person comes first."""
-        return any(call.target == "runner" for call in self.calls) and not self.question
+        return any(ends_last(call) for call in self.calls) and not self.question
 
 
 @immutable

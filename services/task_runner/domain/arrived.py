@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from pentad.contracts.dates import zone_of
-from pentad.shared.actors.headers import UNREADABLE, Mail
+from pentad.shared.actors.headers import UNREADABLE, Mail, OpenCall
 from pentad.shared.actors.mail import ApprovalMail, MoveMail, RedriveMail, ResultMail, SuspendedCall, UserMail
+from pentad.shared.actors.targets import rule_of
 from pentad.shared.immutable import immutable
 from pentad.shared.kinds import APPROVAL, MOVE, PAUSE, REDRIVE, RESULT, RESUME, USER
 
@@ -117,6 +118,19 @@ def sort_mail(mail: Sequence[Mail], ended_mail: int) -> Arrived:
         suspended_numbers=tuple([number for number, result in read if result.suspended is not None]),
         first_number=user_numbers[past] if len(users) > past else 0,
     )
+
+
+def is_ended(call: OpenCall, arrived: Arrived) -> bool:
+    """Whether what the call waits for has come."""
+    if call.id in arrived.results:
+        return True
+    ends_by = rule_of(call).ends_by
+    return ends_by == "others" or (ends_by in ("message", "client") and bool(arrived.users))
+
+
+def stays_open(call: OpenCall, arrived: Arrived) -> bool:
+    """Whether the task goes on beside this call, which waits for its result."""
+    return rule_of(call).alone and call.id not in arrived.results
 
 
 def _decisions(mail: Sequence[Mail]) -> Mapping[str, ApprovalMail]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pentad.services.task_runner.domain.planned_call import PlannedCall
+from pentad.shared.actors.targets import is_made_by_worker
 
 _GIVES_A_RESULT = ("worker", "approval", "task", "client")
 """Targets whose calls end with a result of their own, for which others can wait."""
@@ -26,7 +27,7 @@ def in_order(planned: Sequence[PlannedCall]) -> list[PlannedCall]:
 
 
 def _comes_after(number: int, call: PlannedCall, planned: Sequence[PlannedCall]) -> tuple[int, ...]:
-    if call.spec is None or not call.spec.after or call.problem or call.target not in ("worker", "approval"):
+    if call.spec is None or not call.spec.after or call.problem or not is_made_by_worker(call):
         return ()
     named = {*call.spec.after}
     return tuple(

@@ -9,8 +9,8 @@ from pentad.contracts.events import INTERRUPTED, PastEffect
 from pentad.contracts.tools import Effect, ToolSpec
 from pentad.services.task_runner.domain.arrived import newest_zone
 from pentad.services.task_runner.domain.own_tools import ANSWERED, COMPLETED
-from pentad.services.task_runner.domain.targets import asks_person
 from pentad.shared.actors.headers import TaskHeader
+from pentad.shared.actors.targets import asks_person
 from pentad.shared.actors.transcript import left_out
 from pentad.shared.immutable import immutable
 

@@ -9,7 +9,7 @@ from pydantic_core import from_json
 from pentad.contracts.graphs import Runnable
 from pentad.contracts.instructions import Instruction
 from pentad.contracts.tools import FORMER_NAMES, MEMORY_EXPAND, RESULT_READ, Effect, ToolSpec
-from pentad.shared.actors.headers import Target
+from pentad.shared.actors.targets import Target
 
 QUESTION, SUMMARY = "question", "summary"
 _NOT_IN_TOOL_NAMES = re.compile(r"[^a-zA-Z0-9_-]")

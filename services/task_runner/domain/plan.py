@@ -9,20 +9,19 @@ from pentad.contracts.events import EndStatus
 from pentad.contracts.ids import rfc3339
 from pentad.contracts.tools import OutcomeKind, ToolOutcome
 from pentad.contracts.turns import NEEDS_APPROVAL, NEEDS_CLIENT
-from pentad.services.task_runner.domain.arrived import Arrived
-from pentad.services.task_runner.domain.targets import (
+from pentad.services.task_runner.domain.arrived import Arrived, is_ended
+from pentad.services.task_runner.domain.turn import exceeded_by
+from pentad.shared.actors.headers import OpenCall, TaskHeader
+from pentad.shared.actors.mail import ApprovalMail, CallRequest, MoveMail, SuspendedCall, UserMail
+from pentad.shared.actors.targets import (
     asks_person,
     awaits_calls,
     awaits_client,
     awaits_decision,
     ends_last,
-    is_ended,
     is_kept,
     rule_of,
 )
-from pentad.services.task_runner.domain.turn import exceeded_by
-from pentad.shared.actors.headers import OpenCall, TaskHeader
-from pentad.shared.actors.mail import ApprovalMail, CallRequest, MoveMail, SuspendedCall, UserMail
 from pentad.shared.immutable import immutable
 from pentad.shared.kinds import COMPLETE, PAUSE, RESUME, TimerKind
 

@@ -3,7 +3,7 @@
 from pentad.contracts.graphs import Runnable
 from pentad.contracts.tools import ToolSpec
 from pentad.services.task_runner.domain.verdict import NO_VERDICT, CallVerdict
-from pentad.shared.actors.headers import Target
+from pentad.shared.actors.targets import Target
 from pentad.shared.immutable import immutable
 
 

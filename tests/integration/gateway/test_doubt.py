@@ -136,7 +136,7 @@ async def test_what_the_store_itself_refuses_was_not_appended(redis: RedisServer
 async def test_a_refusal_for_too_much_work_names_the_message_too(
     redis: RedisServer, served: GatewayService, http: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served._intake, "_limit", 0)
+    monkeypatch.setattr(served._parts.tasks.intake, "_limit", 0)
     refused = await http.post("/v1/messages", json=BODY)
     assert (refused.status_code, "in_doubt" in refused.json()) == (429, False)
     assert refused.json()["message_id"]

@@ -7,9 +7,9 @@ import httpx2
 import pytest
 from pydantic_core import from_json
 
-from pentad.services.gateway.api_docs.document_routes import DocumentRoutes
 from pentad.services.gateway.api_docs.openapi import document
-from pentad.services.gateway.app import ROUTE_GROUPS, GatewayService
+from pentad.services.gateway.app import GatewayService
+from pentad.services.gateway.composition import ROUTE_GROUPS
 from pentad.services.gateway.edge.operations import operations_of
 from pentad.shared.store.store import Store
 from tests.integration.gateway.conftest import opened, running
@@ -193,7 +193,7 @@ def test_the_openapi_document_names_every_operation_once() -> None:
 
 
 async def test_what_the_document_names_is_what_the_gateway_serves(gateway: GatewayService) -> None:
-    assert {type(group) for group in gateway._groups} | {DocumentRoutes} == set(ROUTE_GROUPS)
+    assert {type(group) for group in gateway._parts.groups} == set(ROUTE_GROUPS)
 
 
 @pytest.mark.parametrize("group", ROUTE_GROUPS)

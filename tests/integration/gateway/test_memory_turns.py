@@ -9,7 +9,8 @@ import httpx2
 import pytest
 
 from pentad.contracts.memories import RecalledMemories
-from pentad.services.gateway.app import ROUTE_GROUPS, GatewayService
+from pentad.services.gateway.app import GatewayService
+from pentad.services.gateway.composition import ROUTE_GROUPS
 from pentad.services.gateway.edge.operations import operations_of
 from pentad.shared.owners import Owner
 from tests.integration.gateway.conftest import running
@@ -48,7 +49,7 @@ async def test_many_deep_searches_of_one_tenant_leave_the_other_its_turn(
     gateway: GatewayService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     searches = Searches()
-    monkeypatch.setattr(gateway._memories, "search", searches.search)
+    monkeypatch.setattr(gateway._parts.memory.memories, "search", searches.search)
     deep = "/v1/memory/search?q=cat&strategy=astar&depth=6"
     async with httpx2.AsyncClient(base_url=gateway.address, trust_env=False, timeout=60) as http:
         greedy = [asyncio.create_task(http.get(deep, headers=GREEDY)) for _ in range(MANY)]
@@ -76,7 +77,7 @@ async def test_a_call_that_ends_gives_its_place_to_the_next(
     gateway: GatewayService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     searches = Searches()
-    monkeypatch.setattr(gateway._memories, "search", searches.search)
+    monkeypatch.setattr(gateway._parts.memory.memories, "search", searches.search)
     async with httpx2.AsyncClient(base_url=gateway.address, trust_env=False, timeout=60) as http:
         asked = [asyncio.create_task(http.get("/v1/memory/search?q=cat", headers=GREEDY)) for _ in range(AT_ONCE + 1)]
         await wait_until("the first to be begun", lambda: len(searches.begun) == AT_ONCE)
@@ -124,7 +125,7 @@ async def test_every_route_of_memory_waits_for_its_tenants_turn(
     gateway: GatewayService, monkeypatch: pytest.MonkeyPatch, method: str, path: str, given: dict[str, Any]
 ) -> None:
     searches = Searches()
-    monkeypatch.setattr(gateway._memories, "search", searches.search)
+    monkeypatch.setattr(gateway._parts.memory.memories, "search", searches.search)
     places = AT_ONCE + 4 * AT_ONCE
     async with httpx2.AsyncClient(base_url=gateway.address, trust_env=False, timeout=60) as http:
         deep = [asyncio.create_task(http.get("/v1/memory/search?q=cat", headers=GREEDY)) for _ in range(places + 1)]

@@ -17,7 +17,8 @@ from pentad.contracts.events import ErrorEvent, MessageEvent, TaskUsage
 from pentad.contracts.records import Task, TaskRecord
 from pentad.contracts.streams import INBOUND
 from pentad.contracts.tokens import DEFAULT_TTL_S
-from pentad.services.gateway.app import ROUTE_GROUPS, GatewayService
+from pentad.services.gateway.app import GatewayService
+from pentad.services.gateway.composition import ROUTE_GROUPS
 from pentad.services.gateway.edge import access
 from pentad.services.gateway.edge.operations import operations_of
 from pentad.shared.metrics import exposition

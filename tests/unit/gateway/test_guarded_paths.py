@@ -1,7 +1,7 @@
 """No route is served before it is known who asks, but those that are declared to be for everybody."""
 
-from pentad.services.gateway.app import ROUTE_GROUPS
 from pentad.services.gateway.asgi import is_guarded
+from pentad.services.gateway.composition import ROUTE_GROUPS
 from pentad.services.gateway.edge.operations import operations_of
 
 

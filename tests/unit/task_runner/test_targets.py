@@ -9,9 +9,9 @@ from pentad.contracts.commands import InboundMessage
 from pentad.contracts.tools import ToolOutcome
 from pentad.services.task_runner.domain.arrived import sort_mail
 from pentad.services.task_runner.domain.plan import AskModel, Bounds, Closed, End, Finish, Idle, Plan, plan
-from pentad.services.task_runner.domain.targets import RULES, TargetRule
 from pentad.shared.actors.headers import Mail, OpenCall, TaskHeader
 from pentad.shared.actors.mail import ResultMail, UserMail
+from pentad.shared.actors.targets import RULES, TargetRule
 from pentad.shared.kinds import RESULT, USER
 
 NOW, STEP_MS = 1_000_000, 10_000

@@ -1,17 +1,30 @@
 """Everything that a task waits for is an open call, and who ends it, its target, has one rule. Pure."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Literal, Protocol
 
-from pentad.services.task_runner.domain.arrived import Arrived
-from pentad.shared.actors.headers import OpenCall, Target
 from pentad.shared.immutable import immutable
+
+Target = Literal["worker", "person", "runner", "task", "branch", "approval", "calls", "client"]
+"""Who ends a call: a tool-worker, with a result; the person, with an answer; the task-runner itself; a task that a
+model has called; a task that a node of a graph has started, a branch. ``approval``: a person must first allow the call,
+or give it what it needs to go on; then it is a tool-worker's. ``calls``: other calls must end first.
+``client``: the client that has sent the turn's message, with a result, or a message, with which it is given up."""
+
+
+class Targeted(Protocol):
+    """A tool call that has a target: an open one, or one that is planned."""
+
+    @property
+    def target(self) -> Target:
+        """Return who ends the call."""
 
 
 @immutable
 class TargetRule:
     """How the open calls of one target end, and what holds meanwhile.
 
-    A cancel, a deadline and a move end the calls of every target alike: they are given up (`plan.give_up`).
+    A cancel, a deadline and a move end the calls of every target alike: the task-runner gives them up.
     """
 
     ends_by: Literal["result", "message", "others", "decision", "calls", "client"]
@@ -25,7 +38,7 @@ class TargetRule:
     """Whether its result is handled when it comes, and the other calls of its kind stay open."""
 
 
-RULES: dict[Target, TargetRule] = {
+RULES: Mapping[Target, TargetRule] = {
     "worker": TargetRule("result"),
     "person": TargetRule("message", timed=False),
     "runner": TargetRule("others"),
@@ -37,54 +50,51 @@ RULES: dict[Target, TargetRule] = {
 }
 
 
-def rule_of(call: OpenCall) -> TargetRule:
+def rule_of(call: Targeted) -> TargetRule:
     """The rule of the call's target."""
     return RULES[call.target]
 
 
-def is_ended(call: OpenCall, arrived: Arrived) -> bool:
-    """Whether what the call waits for has come."""
-    if call.id in arrived.results:
-        return True
-    ends_by = rule_of(call).ends_by
-    return ends_by == "others" or (ends_by in ("message", "client") and bool(arrived.users))
-
-
-def stays_open(call: OpenCall, arrived: Arrived) -> bool:
-    """Whether the task goes on beside this call, which waits for its result."""
-    return rule_of(call).alone and call.id not in arrived.results
-
-
-def starts_task(call: OpenCall) -> bool:
+def starts_task(call: Targeted) -> bool:
     """Whether the call has started a task, whose id follows from the call's."""
     return call.target in ("task", "branch")
 
 
-def asks_person(call: OpenCall) -> bool:
+def is_branch(call: Targeted) -> bool:
+    """Whether a node of a graph has started the call's task: no transcript has the call, and its run has the result."""
+    return call.target == "branch"
+
+
+def is_made_by_worker(call: Targeted) -> bool:
+    """Whether a tool-worker makes the call, at once or when a person has allowed it."""
+    return call.target in ("worker", "approval")
+
+
+def asks_person(call: Targeted) -> bool:
     """Whether the person's next message is its answer."""
     return rule_of(call).ends_by == "message"
 
 
-def awaits_decision(call: OpenCall) -> bool:
+def awaits_decision(call: Targeted) -> bool:
     """Whether a person must decide about it before it is made or goes on."""
     return rule_of(call).ends_by == "decision"
 
 
-def awaits_client(call: OpenCall) -> bool:
+def awaits_client(call: Targeted) -> bool:
     """Whether the client that has sent the turn's message makes it."""
     return rule_of(call).ends_by == "client"
 
 
-def awaits_calls(call: OpenCall) -> bool:
+def awaits_calls(call: Targeted) -> bool:
     """Whether other calls must end before it is made."""
     return rule_of(call).ends_by == "calls"
 
 
-def is_kept(call: OpenCall) -> bool:
+def is_kept(call: Targeted) -> bool:
     """Whether the call is kept beside the task, because it is not made yet."""
     return awaits_decision(call) or awaits_calls(call)
 
 
-def ends_last(call: OpenCall) -> bool:
+def ends_last(call: Targeted) -> bool:
     """Whether it waits for nobody, and ends when all other calls have."""
     return rule_of(call).ends_by == "others"
