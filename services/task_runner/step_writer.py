@@ -362,7 +362,7 @@ class StepWriter:
         shares = shared or self.limits.shares_memory
         for mail in messages:
             for turn in mail.context:
-                said = {"role": turn.role, "content": turn.content}
+                said = user(turn.content, turn.files or ()) | {"role": turn.role}
                 self.append(said, at=turn.at, message_id=turn.message_id, origin="context", task_id=turn.task_id)
             message = mail.message
             self.append(

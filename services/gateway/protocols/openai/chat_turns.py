@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic_core import from_json
 
-from pentad.contracts.commands import NEW_TASK, InboundMessage
+from pentad.contracts.commands import MAX_FILES, NEW_TASK, EarlierMessage, InboundMessage
 from pentad.contracts.events import TaskUsage
 from pentad.contracts.turns import TurnEnd, TurnTracker
 from pentad.services.gateway.domain.fork import ForkRequest
@@ -20,6 +20,7 @@ from pentad.services.gateway.protocols.openai.chat_request import ChatAsked, Ear
 from pentad.services.gateway.protocols.openai.kept_calls import KeptCall, KeptClientCalls
 from pentad.services.gateway.protocols.openai.kept_responses import KeptResponse, KeptResponses
 from pentad.services.gateway.protocols.openai.responses_items import ResponseForm
+from pentad.services.gateway.protocols.openai.sent_files import SentFile
 from pentad.services.gateway.protocols.openai.turn_text import ClientCall, GrowingText, Piece
 from pentad.services.gateway.tasks.client_results import ClientResults
 from pentad.services.gateway.tasks.control import Control
@@ -250,23 +251,43 @@ class ChatTurns:
         self, tenant: str, asked: ChatAsked, place: _Place, message_id: str
     ) -> tuple[SessionKeys, TurnStream]:
         keys = self._queries.session_keys(tenant, place.session)
-        message = _message(asked, keys, message_id, brings_history=place.is_new)
         await self._put_files(keys, asked)
-        return keys, await self._turns.begin(message, keys)
+        history = await self._brought(keys, asked) if place.is_new else ()
+        return keys, await self._turns.begin(_message(asked, keys, message_id, history), keys)
 
     async def _put_files(self, keys: SessionKeys, asked: ChatAsked) -> None:
-        """Put the message's files into its session. The same file has the same path, so this may be repeated."""
-        if not asked.files:
-            return
-        if self._workspaces is None:
+        """Put the message's files into its session."""
+        if asked.files and self._workspaces is None:
             raise invalid(f"messages: {NOT_SET}")
         try:
-            workspace = self._workspaces.open(keys.tenant, keys.session)
             for file in asked.files:
-                if await workspace.info(file.path) is None:
-                    await workspace.write(file.path, file.data)
+                await self._put_file(keys, file)
         except FileRefusedError as error:
             raise problem_of_file(error) from None
+
+    async def _put_file(self, keys: SessionKeys, file: SentFile) -> None:
+        """Put a file into a session. The same file has the same path, so this may be repeated."""
+        assert self._workspaces is not None
+        workspace = self._workspaces.open(keys.tenant, keys.session)
+        if await workspace.info(file.path) is None:
+            await workspace.write(file.path, file.data)
+
+    async def _brought(self, keys: SessionKeys, asked: ChatAsked) -> tuple[EarlierMessage, ...]:
+        """Return the conversation so far for a session that does not have it, and put its newest files there.
+
+        Files that the session does not take are left out, and their message says so: the turn can do without them.
+        """
+        said, room = asked.brought, MAX_FILES if self._workspaces is not None else 0
+        kept: list[dict[int, str]] = [{} for _ in said]
+        newest = [(n, place, file) for n, each in enumerate(said) for place, file in enumerate(each.files)][::-1]
+        for number, place, earlier in newest[:room]:
+            file = await asyncio.to_thread(earlier.read)  # a long one takes milliseconds
+            if file is None:
+                continue
+            with suppress(FileRefusedError):
+                await self._put_file(keys, file)
+                kept[number][place] = file.path
+        return asked.history([dict(sorted(each.items())) for each in kept])
 
     # Following
 
@@ -463,14 +484,14 @@ def _own_session(message_id: str) -> str:
     return f"chat-{message_id.removeprefix('oai-')}"
 
 
-def _message(asked: ChatAsked, keys: SessionKeys, message_id: str, *, brings_history: bool) -> InboundMessage:
+def _message(asked: ChatAsked, keys: SessionKeys, message_id: str, history: Sequence[EarlierMessage]) -> InboundMessage:
     body: dict[str, Any] = {
         "content": asked.text,
         "user_id": asked.user,
         "metadata": asked.metadata,
         "instruction": asked.instruction or None,
         "files": [file.path for file in asked.files] or None,
-        "history": asked.history if brings_history else None,
+        "history": history or None,
         "tools": asked.tools or None,
     }
     if asked.schema is not None:
