@@ -236,7 +236,7 @@ class GatewayService:
             *self._operator_routes(queries, turns),
             ScheduleRoutes(Schedules(store, settings.pentad_schedules, settings.pentad_schedule_s)),
             *self._protocol_routes(parts, tasks),
-            *self._openai_routes(queries, turns, forks, control),
+            *self._openai_routes(parts, forks),
             ConsoleRoutes(on=settings.pentad_console == "on"),
             ModuleRoutes(),
         )
@@ -260,14 +260,15 @@ class GatewayService:
         intake = MessageIntake(inbox, unwatched, self._webhooks, self._settings.pentad_tenant_share)
         return DueSchedules(self._store, intake, queries, control)
 
-    def _openai_routes(
-        self, queries: Queries, turns: TurnFollower, forks: Forks, control: Control
-    ) -> tuple[object, ...]:
+    def _openai_routes(self, parts: SessionParts, forks: Forks) -> tuple[object, ...]:
         kept = KeptResponses(self._store, self._settings.pentad_shards, self._settings.session_ttl_s)
         places = ChatPlaces(self._store, self._settings.pentad_shards, self._settings.session_ttl_s)
         calls = KeptClientCalls(self._store, self._settings.pentad_shards, self._settings.session_ttl_s)
         stores = ChatStores(places, kept, calls, self._workspaces)
-        self._chats = ChatTurns(self._streams, turns, queries, forks, control, self._results, stores, self._book)
+        queries, turns, control, approvals = parts.queries, parts.turns, parts.control, parts.approvals
+        self._chats = ChatTurns(
+            self._streams, turns, queries, forks, control, approvals, self._results, stores, self._book
+        )
         return OpenAIRoutes(self._chats, self._calls, self._known), ResponsesRoutes(self._chats, kept)
 
     def _memory_routes(self, queries: Queries, records: Records) -> tuple[object, ...]:

@@ -1,7 +1,7 @@
 """Turns of OpenAI's chats: in which session a conversation goes on, how a turn begins, what is kept at its end."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from time import monotonic
@@ -11,7 +11,7 @@ from pydantic_core import from_json
 
 from pentad.contracts.commands import MAX_FILES, NEW_TASK, EarlierMessage, InboundMessage
 from pentad.contracts.events import TaskUsage
-from pentad.contracts.turns import TurnEnd, TurnTracker
+from pentad.contracts.turns import NEEDS_APPROVAL, TurnEnd, TurnTracker
 from pentad.services.gateway.domain.fork import ForkRequest
 from pentad.services.gateway.domain.frames import UnreadableError, read_message
 from pentad.services.gateway.edge.problems import ProblemError, invalid, missing
@@ -22,6 +22,7 @@ from pentad.services.gateway.protocols.openai.kept_responses import KeptResponse
 from pentad.services.gateway.protocols.openai.responses_items import ResponseForm
 from pentad.services.gateway.protocols.openai.sent_files import SentFile
 from pentad.services.gateway.protocols.openai.turn_text import ClientCall, GrowingText, Piece
+from pentad.services.gateway.tasks.approvals import Approvals
 from pentad.services.gateway.tasks.client_results import ClientResults
 from pentad.services.gateway.tasks.control import Control
 from pentad.services.gateway.tasks.event_stream import HEARTBEAT_S
@@ -129,12 +130,13 @@ class ChatTurns:
         queries: Queries,
         forks: Forks,
         control: Control,
+        approvals: Approvals,
         results: ClientResults,
         stores: ChatStores,
         book: InstructionBook,
     ) -> None:
         self._streams, self._turns, self._queries, self._forks = streams, turns, queries, forks
-        self._control, self._results, self._book = control, results, book
+        self._control, self._approvals, self._results, self._book = control, approvals, results, book
         self._places, self._responses, self._workspaces = stores.places, stores.responses, stores.workspaces
         self._calls = stores.calls
         self._cancelling: set[asyncio.Task[None]] = set()
@@ -305,9 +307,25 @@ class ChatTurns:
                 continue
             if isinstance(read, Missed):
                 snapshot = await self._settled(turn, told, from_json(read.snapshot))
-                yield await self._whole(turn, told, told.after(snapshot))
-            elif pieces := [piece for event in read for piece in told.after(from_json(event.data))]:
+                yield await self._whole(turn, told, await self._after(turn.keys.tenant, told, snapshot))
+                continue
+            pieces = [each for e in read for each in await self._after(turn.keys.tenant, told, from_json(e.data))]
+            if pieces:
                 yield await self._whole(turn, told, pieces)
+
+    async def _after(self, tenant: str, told: GrowingText, event: Mapping[str, Any]) -> list[Piece]:
+        """Return what an event adds."""
+        await self._note_asked(tenant, told, [event, *event.get("tasks", ())])
+        return told.after(event)
+
+    async def _note_asked(self, tenant: str, told: GrowingText, seen: Sequence[Mapping[str, Any]]) -> None:
+        """Note the calls that wait for a decision, where what is seen says so and no event of the turn has told of
+        them: results of the client's tools go on with a turn whose other calls wait as before.
+        """
+        if told.turn.task_id is None or told.asked or not any(NEEDS_APPROVAL in _reasons(each) for each in seen):
+            return
+        for request in await self._approvals.of_task(tenant, told.turn.task_id):
+            told.asks(request)
 
     async def _settled(
         self, turn: ChatTurn | TurnInBackground, told: GrowingText, snapshot: dict[str, Any]
@@ -342,8 +360,15 @@ class ChatTurns:
         """Return what a look at the turn's task says: it may have ended without our being told."""
         if told.turn.task_id is None:
             return []
-        found = await self._queries.settled_task(turn.keys.tenant, told.turn.task_id)
-        return [] if found is None else told.settled(found.model_dump(mode="json"))
+        return await self._settles(turn.keys.tenant, told, told.turn.task_id)
+
+    async def _settles(self, tenant: str, told: GrowingText, task: str) -> list[Piece]:
+        """Return what ends a turn whose task has ended or waits."""
+        if (found := await self._queries.settled_task(tenant, task)) is None:
+            return []
+        looked = found.model_dump(mode="json")
+        await self._note_asked(tenant, told, [looked])
+        return told.settled(looked)
 
     async def used(self, turn: ChatTurn, told: GrowingText) -> TaskUsage:
         """Return the usage of a turn."""
@@ -404,13 +429,13 @@ class ChatTurns:
             events, name = await self._queries.events_after(keys, kept.goes_on.after), kept.goes_on.task
         pieces, last = list[Piece](), ""
         for event in events:
-            pieces += told.after(event)
+            pieces += await self._after(tenant, told, event)
             if told.end is not None:
                 last = last or event["id"]
         if last:  # nobody may have waited for it
             await self.keep_calls(keys, told, last.encode(), kept.goes_on)
-        if name is not None and (task := await self._queries.settled_task(tenant, name)) is not None:
-            pieces += told.settled(task.model_dump(mode="json"))
+        if name is not None and told.end is None:
+            pieces += await self._settles(tenant, told, name)
         return told, await self._with_arguments(tenant, told, pieces)
 
     async def cancel(self, tenant: str, kept: KeptResponse) -> None:
@@ -456,6 +481,11 @@ class ChatTurns:
 def _tracker(message_id: str, goes_on: KeptCall | None) -> TurnTracker:
     """Return a turn before its first event."""
     return TurnTracker(message_id) if goes_on is None else TurnTracker("", goes_on.task, routed=True)
+
+
+def _reasons(seen: Mapping[str, Any]) -> Sequence[Any]:
+    """Return for what a task waits, as an event of it or a look at it says."""
+    return seen.get("reason"), *(seen.get("waiting_for") or ())
 
 
 def text_of(kept: KeptResponse | ResponseForm) -> GrowingText:
