@@ -470,6 +470,44 @@ async def test_results_and_a_message_come_together_and_a_message_alone_gives_the
     assert told == ["error: the client has sent a message instead of a result"]
 
 
+@pytest.mark.parametrize("results_before", [1, 2])
+async def test_a_turn_that_went_on_with_results_and_failed_is_tried_again_and_repeats_no_call(
+    system: Stage, results_before: int
+) -> None:
+    """The same request again begins behind what was done: the tool that had run does not run again."""
+    fails = 2
+
+    def script(request: dict[str, Any]) -> Reply:
+        nonlocal fails
+        results = [m["content"] for m in request["messages"] if m["role"] == "tool"]
+        if not results:
+            return call(("weather", {"city": "Oslo"}))
+        if len(results) == results_before and fails:
+            fails -= 1
+            return fail(400, message="no such model")
+        if len(results) == 1:
+            return call(("calculator", {"expression": "6*7"}))
+        return say(f"so: {', '.join(results)}")
+
+    first = user(unique("weather?"))
+    async with system.model(script) as model, client(system) as ai:
+        one = await ai.chat.completions.create(model="pentad", messages=[first], tools=[WEATHER])
+        [made] = one.choices[0].message.tool_calls or []
+        past: Any = [first, one.choices[0].message.model_dump(exclude_none=True), result(made.id, "sun")]
+        asked: Any = {"model": "pentad", "messages": past, "tools": [WEATHER]}
+        for _ in range(2):
+            with pytest.raises(openai.InternalServerError, match="no such model"):
+                await ai.chat.completions.create(**asked)
+        raw = [await ai.chat.completions.with_raw_response.create(**asked) for _ in "ab"]
+        chats, answers = len(model.chats), [each.parse().choices[0].message.content for each in raw]
+        go_on: Any = [*past, assistant("so: sun, 42"), user("thanks")]
+        third = await ai.chat.completions.with_raw_response.create(model="pentad", messages=go_on)
+    assert answers == ["so: sun, 42"] * 2
+    assert chats == 5, "two steps, two failures, one answer: what was done is not done again"
+    assert "weather" in {tool["function"]["name"] for tool in model.chats[4]["tools"]}
+    assert third.headers["x-pentad-session"] == raw[0].headers["x-pentad-session"]
+
+
 async def test_a_call_that_waits_for_a_person_is_asked_for_again_behind_the_clients_results(system: Stage) -> None:
     """No event says it again: the question is that of the turn before."""
     first, script = user(unique("weather and say it?")), weather_then(("echo", {"text": "secret"}))

@@ -48,6 +48,8 @@ _RESULT_S = 2.0
 before, which no event says again."""
 _TOO_LATE = frozenset({404, 409})
 """Statuses of results that are not taken any more."""
+_WITHOUT_ANSWER = frozenset({"failed", "cancelled"})
+"""Statuses of tasks that have ended without an answer."""
 _UNFORKABLE = frozenset({404, 409, 410})
 """Statuses of forks that cannot be made: the conversation begins anew with its texts."""
 
@@ -154,11 +156,12 @@ class ChatTurns:
         digest = digest_of([texts, asked.digest])
         message_id = await self._places.message_id(scope, digest, naming.key)
         if asked.results:
-            kept = await self._accept_results(tenant, asked)
+            kept, is_new = await self._accept_results(tenant, asked)
             if kept is not None and not asked.text:
-                keys = self._queries.session_keys(tenant, kept.session)
-                stream = await self._streams.open(keys, kept.after.encode())
-                return ChatTurn(asked, naming, scope, digest, keys, message_id, stream, kept)
+                again = None
+                if not is_new and naming.key is None:
+                    again = await self._begun_again(asked, naming, scope, digest, kept)
+                return again or await self._gone_on(asked, naming, scope, digest, message_id, kept)
         place = await self._place(scope, naming, texts, message_id)
         begun = await self._forked(tenant, asked, place, message_id)
         if begun is None:
@@ -168,25 +171,57 @@ class ChatTurns:
         keys, stream = begun
         return ChatTurn(asked, naming, scope, digest, keys, message_id, stream)
 
-    async def _accept_results(self, tenant: str, asked: ChatAsked) -> KeptCall | None:
-        """Hand over the results of the client's tools, and return the call of the last of them, if it is known.
+    async def _gone_on(
+        self, asked: ChatAsked, naming: ChatNaming, scope: Scope, digest: str, message_id: str, kept: KeptCall
+    ) -> ChatTurn:
+        """Return the turn that goes on with results."""
+        keys = self._queries.session_keys(scope.tenant, kept.session)
+        stream = await self._streams.open(keys, kept.after.encode())
+        return ChatTurn(asked, naming, scope, digest, keys, message_id, stream, kept)
+
+    async def _begun_again(
+        self, asked: ChatAsked, naming: ChatNaming, scope: Scope, digest: str, kept: KeptCall
+    ) -> ChatTurn | None:
+        """Begin a turn again that has gone on with results and has failed or was stopped; None where it has not.
+
+        It is a fork behind the last step of its task: all that was done until then, and its results, are in it, so
+        nothing of it is done again. Its digest is another one, so that the turn that has failed is told to nobody.
+        """
+        keys, told = self._queries.session_keys(scope.tenant, kept.session), GrowingText(_tracker("", kept))
+        for event in await self._queries.events_after(keys, kept.after):
+            told.after(event)
+        if told.end is None:
+            await self._settles(scope.tenant, told, kept.task)
+        task = await self._queries.task(scope.tenant, kept.task)
+        has_ended = task is not None and task.status in _WITHOUT_ANSWER  # and was not talked to since
+        if task is None or told.end is None or told.end.ok or not has_ended:
+            return None
+        digest = digest_of([digest, "again"])
+        message_id = await self._places.message_id(scope, digest, None)
+        request = ForkRequest(task.steps, message_id, tools=asked.tools)
+        begun = await self._forked_at(scope.tenant, asked, kept.task, request)
+        return None if begun is None else ChatTurn(asked, naming, scope, digest, begun[0], message_id, begun[1])
+
+    async def _accept_results(self, tenant: str, asked: ChatAsked) -> tuple[KeptCall | None, bool]:
+        """Hand over the results of the client's tools. Return the call of the last of them, if it is known, and whether
+        any result is new.
 
         Results with which the turn has gone on before are left out. Where a message follows, late ones are too.
         """
         last = asked.results[-1]
         kept = [await self._calls.read(tenant, each.call) for each in asked.results]
-        newest = kept[-1]
+        newest, is_new = kept[-1], False
         if newest is None and not asked.text:
             raise missing(f"tool_call_id: there is no call {last.call!r} that waits for its result, or it was long ago")
         for each, known in zip(asked.results, kept, strict=True):
             if known is None or newest is None or not known.is_of_stop(newest):
                 continue
             try:
-                await self._results.accept(tenant, known.task, each.call, each.sent, known.session)
+                is_new |= await self._results.accept(tenant, known.task, each.call, each.sent, known.session)
             except ProblemError as problem:
                 if not asked.text or problem.status not in _TOO_LATE:
                     raise
-        return newest
+        return newest, is_new
 
     async def _check_model(self, instruction: str) -> None:
         if instruction and instruction not in await self._book.runnables(instruction):
@@ -228,19 +263,29 @@ class ChatTurns:
             return None
         try:
             task = await self._queries.task(tenant, origin.task)
-            named = "" if task is not None and task.instruction == asked.instruction else asked.instruction
-            request = ForkRequest(
-                origin.step,
-                message_id,
-                asked.text,
-                named,
-                replace=True,
-                files=tuple(f.path for f in asked.files),
-                tools=asked.tools,
-            )
-            keys = self._forks.session_of(tenant, origin.task, request)
+        except DamagedError:
+            return None
+        named = "" if task is not None and task.instruction == asked.instruction else asked.instruction
+        request = ForkRequest(
+            origin.step,
+            message_id,
+            asked.text,
+            named,
+            replace=True,
+            files=tuple(f.path for f in asked.files),
+            tools=asked.tools,
+        )
+        return await self._forked_at(tenant, asked, origin.task, request)
+
+    async def _forked_at(
+        self, tenant: str, asked: ChatAsked, task: str, request: ForkRequest
+    ) -> tuple[SessionKeys, TurnStream] | None:
+        """Begin a turn as this fork; None where the task cannot be forked there."""
+        keys = self._forks.session_of(tenant, task, request)
+        try:
             await self._put_files(keys, asked)
-            await self._forks.fork(tenant, origin.task, request)
+            await self._put_earlier(keys, asked)
+            await self._forks.fork(tenant, task, request)
         except DamagedError:
             return None
         except ProblemError as problem:
@@ -254,7 +299,7 @@ class ChatTurns:
     ) -> tuple[SessionKeys, TurnStream]:
         keys = self._queries.session_keys(tenant, place.session)
         await self._put_files(keys, asked)
-        history = await self._brought(keys, asked) if place.is_new else ()
+        history = asked.history(await self._put_earlier(keys, asked)) if place.is_new else ()
         return keys, await self._turns.begin(_message(asked, keys, message_id, history), keys)
 
     async def _put_files(self, keys: SessionKeys, asked: ChatAsked) -> None:
@@ -274,10 +319,11 @@ class ChatTurns:
         if await workspace.info(file.path) is None:
             await workspace.write(file.path, file.data)
 
-    async def _brought(self, keys: SessionKeys, asked: ChatAsked) -> tuple[EarlierMessage, ...]:
-        """Return the conversation so far for a session that does not have it, and put its newest files there.
+    async def _put_earlier(self, keys: SessionKeys, asked: ChatAsked) -> list[dict[int, str]]:
+        """Put the newest files of the conversation so far into a session that does not have them.
 
-        Files that the session does not take are left out, and their message says so: the turn can do without them.
+        Return, for each message, the paths of those of its files, by place, that the session has taken: a turn can do
+        without the others.
         """
         said, room = asked.brought, MAX_FILES if self._workspaces is not None else 0
         kept: list[dict[int, str]] = [{} for _ in said]
@@ -289,7 +335,7 @@ class ChatTurns:
             with suppress(FileRefusedError):
                 await self._put_file(keys, file)
                 kept[number][place] = file.path
-        return asked.history([dict(sorted(each.items())) for each in kept])
+        return [dict(sorted(each.items())) for each in kept]
 
     # Following
 
