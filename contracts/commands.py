@@ -3,6 +3,7 @@
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     Field,
     SerializerFunctionWrapHandler,
     StringConstraints,
@@ -34,7 +35,24 @@ MAX_HISTORY, MAX_HISTORY_CHARS = 200, 262_144
 """Earlier messages that a message may bring along, and characters that all of them together may have."""
 MAX_METADATA = 16_384
 """Characters that a message's metadata may have, names and values together."""
+MAX_FILES = 16
+"""Files that a message may name, and all messages of its history together."""
 MetadataText = Annotated[str, StringConstraints(max_length=4096)]
+
+
+def _check_paths(paths: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    for path in paths or ():
+        if not path.isprintable() or any(name in ("", ".", "..") for name in path.split("/")):
+            raise ValueError("paths are relative, of names separated by /: none is empty, `.` or `..`")
+    return paths
+
+
+FilePaths = Annotated[
+    tuple[Annotated[str, StringConstraints(min_length=1, max_length=MAX_FILE_PATH)], ...],
+    Field(max_length=MAX_FILES),
+    AfterValidator(_check_paths),
+]
+"""Paths of files of a session."""
 
 
 class EarlierMessage(Contract):
@@ -42,6 +60,15 @@ class EarlierMessage(Contract):
 
     role: Literal["user", "assistant"]
     content: str = Field(min_length=1, max_length=MAX_HISTORY_CHARS)
+    files: FilePaths | None = None
+    """Paths of files of the session that a user's message was about. A model is told of them, and sent images among
+    them, as those of the message that brings it along."""
+
+    @model_validator(mode="after")
+    def _is_a_users_with_files(self) -> Self:
+        if self.files and self.role != "user":
+            raise ValueError("files: only messages of the user have files")
+        return self
 
 
 class InboundMessage(Contract):
@@ -71,10 +98,7 @@ class InboundMessage(Contract):
     """Initial state of a graph's run; only a message whose task runs a graph has one."""
     decides: bool | None = None
     """Set to false where the sender may not decide about tool calls: then no yes or no in the message does."""
-    files: Annotated[
-        tuple[Annotated[str, StringConstraints(min_length=1, max_length=MAX_FILE_PATH)], ...] | None,
-        Field(max_length=16),
-    ] = None
+    files: FilePaths | None = None
     """Paths of files of the session that the message is about: the model is told of them, and sent images among them if
     it sees them."""
 
@@ -107,6 +131,8 @@ class InboundMessage(Contract):
     def _is_bounded(cls, history: tuple[EarlierMessage, ...] | None) -> tuple[EarlierMessage, ...] | None:
         if sum(len(each.content) for each in history or ()) > MAX_HISTORY_CHARS:
             raise ValueError(f"its messages have at most {MAX_HISTORY_CHARS:,} characters in all: leave out the oldest")
+        if sum(len(each.files or ()) for each in history or ()) > MAX_FILES:
+            raise ValueError(f"its messages name at most {MAX_FILES} files in all: leave out the oldest")
         return history
 
     @field_validator("state")
@@ -115,14 +141,6 @@ class InboundMessage(Contract):
         if state is not None and len(to_json(state)) > MAX_FIRST_STATE:
             raise ValueError(f"it has more than {MAX_FIRST_STATE:,} bytes as JSON: send a reference")
         return state
-
-    @field_validator("files")
-    @classmethod
-    def _are_paths(cls, files: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        for path in files or ():
-            if not path.isprintable() or any(name in ("", ".", "..") for name in path.split("/")):
-                raise ValueError("paths are relative, of names separated by /: none is empty, `.` or `..`")
-        return files
 
     @field_validator("metadata")
     @classmethod

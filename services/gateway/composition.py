@@ -289,7 +289,15 @@ class ProtocolParts:
         calls = KeptClientCalls(store, shards, settings.session_ttl_s)
         stores = ChatStores(places, self._responses, calls, shared.workspaces)
         self.chats = ChatTurns(
-            tasks.streams, tasks.turns, tasks.queries, forks, tasks.control, tasks.results, stores, shared.book
+            tasks.streams,
+            tasks.turns,
+            tasks.queries,
+            forks,
+            tasks.control,
+            tasks.approvals,
+            tasks.results,
+            stores,
+            shared.book,
         )
 
     def _sessions(self) -> SessionParts:

@@ -186,7 +186,10 @@ class MessageRouter:
     async def _context(self, keys: SessionKeys, message: InboundMessage, route: Route) -> list[SessionMessage]:
         """Read the last turns that a new task begins with, or take those that the message brings along."""
         if message.history:
-            return [SessionMessage(role=m.role, content=m.content, task_id="", at="") for m in message.history]
+            return [
+                SessionMessage(role=m.role, content=m.content, task_id="", at="", files=m.files)
+                for m in message.history
+            ]
         if route.continues == "session":
             return as_session_context(await last_turns(self._store, keys, CONTEXT_TURNS))
         record = await self._records.read(keys.tenant, message.task_id or "")

@@ -127,7 +127,7 @@ def _append_messages(writer: StepWriter, messages: Sequence[UserMail], number: i
     shares = shared or writer.limits.shares_memory
     for mail in messages:
         for turn in mail.context:
-            said = {"role": turn.role, "content": turn.content}
+            said = user(turn.content, turn.files or ()) | {"role": turn.role}
             writer.append(said, at=turn.at, message_id=turn.message_id, origin="context", task_id=turn.task_id)
         message = mail.message
         writer.append(

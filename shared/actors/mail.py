@@ -29,6 +29,8 @@ class SessionMessage(Contract):
     task_id: str
     at: str
     message_id: str | None = None
+    files: tuple[str, ...] | None = None
+    """Paths of files of the session that the message was about, where it was brought along by another one."""
 
 
 class UserMail(Contract):

@@ -56,11 +56,12 @@ class Arrival:
 
 def message_digest(message: InboundMessage) -> str:
     """Return a digest by which two messages are compared: of the text, and of the user, task, instruction, output,
-    state and files named.
+    state, files and tools named.
 
     It is the first 16 hexadecimal digits of a SHA-256: of the text alone, when nothing else is named.
     """
     named = {name: value for name in _NAMED if (value := getattr(message, name)) is not None}
+    named |= {"tools": message.tools} if message.tools else {}  # an empty list of tools is none
     said = to_json([message.content, named]) if named else message.content.encode()
     return hashlib.sha256(said).hexdigest()[:16]
 
@@ -68,8 +69,8 @@ def message_digest(message: InboundMessage) -> str:
 def another_message(accepted: str, sent: str) -> str:
     """Return why a message is refused whose id another was accepted with. Both digests are of `message_digest`."""
     return (
-        "message_id: it was accepted before with another text, user_id, task_id, instruction, output, state or files "
-        f"(digest {accepted}, this one's is {sent}): "
+        "message_id: it was accepted before with another text, user_id, task_id, instruction, output, state, files "
+        f"or tools (digest {accepted}, this one's is {sent}): "
         "send a new message under an id of its own"
     )
 

@@ -24,6 +24,8 @@ _PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 
+_OPERATOR = {"Authorization": "Bearer the-operator"}
+
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
@@ -34,6 +36,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     settings = {
         **echo_asks(folder),
         "PENTAD_INSTRUCTIONS": str(folder / "instructions.json"),
+        "PENTAD_ADMIN_KEY": "the-operator",
     }
     with stage(folder / "up", settings) as running:
         yield running
@@ -317,6 +320,26 @@ async def test_images_become_files_of_the_session(system: Stage) -> None:
     assert file["path"] in json.dumps(model.chats[0])
 
 
+async def test_pictures_of_a_conversation_from_elsewhere_are_seen(system: Stage) -> None:
+    url, seen = f"data:image/png;base64,{base64.b64encode(_PNG).decode()}", {"id": "eyes", "model": "m", "vision": True}
+    image, elsewhere = [{"type": "image_url", "image_url": {"url": at}} for at in (url, "https://example.org/a.png")]
+    text = {"type": "text", "text": unique("look")}
+    past = [{"role": "user", "content": parts} for parts in ([text, image], [image], [text, elsewhere])]
+    async with system.model(lambda _: say("a dot")) as model, client(system) as ai, http(system) as rest:
+        entry = seen | {"endpoint": model.base_url}
+        assert (await rest.post("/v1/models", json=entry, headers=_OPERATOR)).is_success
+        seer = {"name": "seer", "system_prompt": "Look.", "tools": [], "model": "eyes"}
+        assert (await rest.post("/v1/instructions", json=seer, headers=_OPERATOR)).is_success
+        messages: Any = [past[0], assistant("a dot"), past[1], past[2], user("what was in the picture I sent first?")]
+        await ai.chat.completions.create(model="pentad/seer", messages=messages)
+        told = [m["content"] for m in model.chats[-1]["messages"] if m["role"] == "user"]
+    assert [part["type"] for part in told[0]] == ["text", "image_url"]
+    assert told[0][1]["image_url"]["url"] == url
+    assert (told[1][0]["text"].partition("\n")[0], told[1][1]["type"]) == ("[files]", "image_url")
+    assert told[2] == f"{text['text']}\n\n[Sent here, but not kept: 1 image]"
+    assert told[3] == messages[-1]["content"]
+
+
 async def test_models_are_the_agent_its_instructions_and_the_plain_model(system: Stage) -> None:
     async with system.model(lambda _: say("arr")) as model, client(system) as ai:
         names = [each.id async for each in ai.models.list()]
@@ -445,6 +468,62 @@ async def test_results_and_a_message_come_together_and_a_message_alone_gives_the
             await ai.chat.completions.create(model="pentad", messages=late)
     told = [m["content"] for m in model.chats[-1]["messages"] if m["role"] == "tool"]
     assert told == ["error: the client has sent a message instead of a result"]
+
+
+@pytest.mark.parametrize("results_before", [1, 2])
+async def test_a_turn_that_went_on_with_results_and_failed_is_tried_again_and_repeats_no_call(
+    system: Stage, results_before: int
+) -> None:
+    """The same request again begins behind what was done: the tool that had run does not run again."""
+    fails = 2
+
+    def script(request: dict[str, Any]) -> Reply:
+        nonlocal fails
+        results = [m["content"] for m in request["messages"] if m["role"] == "tool"]
+        if not results:
+            return call(("weather", {"city": "Oslo"}))
+        if len(results) == results_before and fails:
+            fails -= 1
+            return fail(400, message="no such model")
+        if len(results) == 1:
+            return call(("calculator", {"expression": "6*7"}))
+        return say(f"so: {', '.join(results)}")
+
+    first = user(unique("weather?"))
+    async with system.model(script) as model, client(system) as ai:
+        one = await ai.chat.completions.create(model="pentad", messages=[first], tools=[WEATHER])
+        [made] = one.choices[0].message.tool_calls or []
+        past: Any = [first, one.choices[0].message.model_dump(exclude_none=True), result(made.id, "sun")]
+        asked: Any = {"model": "pentad", "messages": past, "tools": [WEATHER]}
+        for _ in range(2):
+            with pytest.raises(openai.InternalServerError, match="no such model"):
+                await ai.chat.completions.create(**asked)
+        raw = [await ai.chat.completions.with_raw_response.create(**asked) for _ in "ab"]
+        chats, answers = len(model.chats), [each.parse().choices[0].message.content for each in raw]
+        go_on: Any = [*past, assistant("so: sun, 42"), user("thanks")]
+        third = await ai.chat.completions.with_raw_response.create(model="pentad", messages=go_on)
+    assert answers == ["so: sun, 42"] * 2
+    assert chats == 5, "two steps, two failures, one answer: what was done is not done again"
+    assert "weather" in {tool["function"]["name"] for tool in model.chats[4]["tools"]}
+    assert third.headers["x-pentad-session"] == raw[0].headers["x-pentad-session"]
+
+
+async def test_a_call_that_waits_for_a_person_is_asked_for_again_behind_the_clients_results(system: Stage) -> None:
+    """No event says it again: the question is that of the turn before."""
+    first, script = user(unique("weather and say it?")), weather_then(("echo", {"text": "secret"}))
+    async with system.model(script) as model, client(system) as ai:
+        one = await ai.chat.completions.create(model="pentad", messages=[first], tools=[WEATHER])
+        [made] = one.choices[0].message.tool_calls or []
+        question = one.choices[0].message.content or ""
+        past: Any = [first, one.choices[0].message.model_dump(exclude_none=True), result(made.id, "sun")]
+        two = await ai.chat.completions.create(model="pentad", messages=past, tools=[WEATHER])
+        again = two.choices[0].message.content or ""
+        past += [assistant(again), user("yes")]
+        await ai.chat.completions.create(model="pentad", messages=past, tools=[WEATHER])
+    assert "`echo` waits for you" in question
+    assert "secret" in again
+    assert again == question
+    assert [m["content"] for m in model.chats[-1]["messages"] if m["role"] == "tool"] == ["sun", "secret"]
 
 
 async def test_tools_that_cannot_be_offered_are_refused(system: Stage) -> None:

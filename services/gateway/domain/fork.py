@@ -62,7 +62,7 @@ class ForkRequest:
     files: tuple[str, ...] = ()
     """Paths of files of the fork's session that the new message is about."""
     tools: tuple[ClientTool, ...] = ()
-    """Tools that the sender of the new message runs itself."""
+    """Tools that who asks for the fork runs itself."""
 
     @property
     def digest(self) -> str:

@@ -35,8 +35,10 @@ class ClientResults:
         self._store, self._queries = store, queries
         self._maxlen, self._ttl_s = settings.pentad_events_maxlen, settings.pentad_events_ttl_s
 
-    async def accept(self, tenant: str, task: str, call: str, sent: SentResult, session: str | None = None) -> None:
+    async def accept(self, tenant: str, task: str, call: str, sent: SentResult, session: str | None = None) -> bool:
         """Accept a result, once: the same again changes nothing. ``session``: the only one that the caller may see.
+
+        Return whether it is new.
 
         Raises ``ProblemError``: 404 for a call that no client makes, 409 for another result than the first and for a
         task that has ended, 503.
@@ -68,6 +70,7 @@ class ClientResults:
             count_wake_ups(TASK_WAKE, woken)
         elif done != b"same":
             raise await self._refusal(keys, call, done)
+        return bool(done == b"taken")
 
     async def _refusal(self, keys: TaskKeys, call: str, done: bytes) -> ProblemError:
         """Return why a result is not taken."""

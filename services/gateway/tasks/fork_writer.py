@@ -22,6 +22,7 @@ from pentad.services.gateway.domain.fork import (
     turns_of,
 )
 from pentad.shared import metrics
+from pentad.shared.actors.client_tools import CLIENT_TOOLS, digest_of_client_tools, kept_client_tools
 from pentad.shared.actors.commit import Commit, CommitEvents
 from pentad.shared.actors.mail import UserMail
 from pentad.shared.actors.opening import goal_of, hand_over, keep_graph, keep_instruction
@@ -73,7 +74,14 @@ class ForkWriter:
             self._say()
         else:
             self._commit.set(self._keys.header, unanswered=1)
+            self._keep_client_tools()
         self._commit.rewake()
+
+    def _keep_client_tools(self) -> None:
+        """Keep beside the fork the tools of who asks for it: no message brings them."""
+        if tools := self._beginning.request.tools:
+            self._commit.set(self._keys.header, client_tools=digest_of_client_tools(tools))
+            self._commit.set(self._keys.big, **{CLIENT_TOOLS: kept_client_tools(tools)})
 
     def _header(self) -> None:
         begun, shared, header = self._beginning, self._shared, self._keys.header

@@ -75,7 +75,19 @@ async def test_an_accepted_id_that_names_somebody_or_something_else_is_refused(
     assert (await http.post("/v1/messages", json=again)).status_code == 202
     refused = await http.post("/v1/messages?wait=10", json=again | named)
     assert refused.status_code == 409
-    assert "user_id, task_id, instruction, output, state or files" in refused.json()["detail"]
+    assert "user_id, task_id, instruction, output, state, files or tools" in refused.json()["detail"]
+
+
+@pytest.mark.parametrize("other", [None, [{"name": "get_time"}]])
+async def test_an_accepted_id_with_other_tools_is_refused(
+    http: httpx2.AsyncClient, store: Store, other: list[dict[str, str]] | None
+) -> None:
+    """Promise: nobody waits for a call of a tool that the accepted message has not offered."""
+    body = {"content": "hi", "session_id": "s1", "message_id": "m1", "tools": [{"name": "get_place"}]}
+    first = message_digest(InboundMessage.model_validate(body))
+    await store.call("SET", "pentad:{0}:seen:default:s1:m1", f"1-0 {first}")
+    assert (await http.post("/v1/messages", json=body)).status_code == 202
+    assert (await http.post("/v1/messages", json=body | {"tools": other})).status_code == 409
 
 
 @pytest.mark.parametrize("query", ["", "?wait=10"])

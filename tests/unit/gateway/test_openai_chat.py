@@ -120,9 +120,9 @@ def test_a_request_is_read() -> None:
     assert texts_of(asked.past) == [["user", "hi"], ["assistant", "hello"]]
     assert [file.path.rpartition("/")[2] for file in asked.files][1] == "pass wd.txt"
     assert (asked.text, asked.spoken, asked.metadata) == ("[files]", "", {"a": "b"})
-    assert [m.role for m in asked.history] == ["user", "user", "assistant"]
+    assert [m.role for m in asked.history()] == ["user", "user", "assistant"]
     paths = tuple(file.path for file in asked.files)
-    InboundMessage(content=asked.text, history=asked.history, files=paths)
+    InboundMessage(content=asked.text, history=asked.history(), files=paths)
 
 
 def test_long_data_is_taken_out_before_json_is_read_and_found_again() -> None:
@@ -147,10 +147,10 @@ def test_a_long_past_brings_its_end_along_and_fits_a_message() -> None:
     long = [{"role": ("user", "assistant")[n % 2], "content": f"{n} " + "x" * 3_000} for n in range(300)]
     system = {"role": "system", "content": "y" * 2 * MAX_HISTORY_CHARS}
     for messages in ([*long, HI], [system, *long, HI], [HI] * 1_000):
-        history = read_chat(BODY | {"messages": messages}).history
+        history = read_chat(BODY | {"messages": messages}).history()
         InboundMessage(content="hi", history=history)
         assert len(history) <= MAX_HISTORY
-    history = read_chat(BODY | {"messages": [*long, HI]}).history
+    history = read_chat(BODY | {"messages": [*long, HI]}).history()
     assert history[-1].content == long[-1]["content"]
 
 

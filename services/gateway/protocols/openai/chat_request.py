@@ -1,6 +1,5 @@
 """The request for a completion of a chat, as OpenAI's clients send it. Pure."""
 
-import binascii
 import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -8,6 +7,7 @@ from typing import Any, Literal
 from pentad.contracts.client_tools import ClientTool
 from pentad.contracts.commands import (
     MAX_CONTENT,
+    MAX_FILES,
     MAX_HISTORY,
     MAX_HISTORY_CHARS,
     EarlierMessage,
@@ -20,6 +20,15 @@ from pentad.services.gateway.protocols.openai.client_tools import (
     read_call_result,
     read_client_tools,
 )
+from pentad.services.gateway.protocols.openai.sent_files import (
+    MAX_PARTS,
+    ONLY_FILES,
+    EarlierFile,
+    SentFile,
+    earlier_files,
+    read_part,
+    text_with,
+)
 from pentad.shared.actors.client_tools import digest_of_client_tools
 from pentad.shared.immutable import immutable
 
@@ -30,14 +39,11 @@ REQUEST_LIMIT = 24 << 20
 _BASE64 = b";base64,"
 _MAX_URLS, _MAX_URL_HEAD = 10_000, 100
 """Data URLs of a body that are looked at, and bytes of one before its data."""
-_MAX_MESSAGES, _MAX_PARTS, _MAX_FILES = 4_000, 64, 16
+_MAX_MESSAGES = 4_000
 _MAX_METADATA = 16
-_MAX_NAME = 100
-"""Characters of a file's name that are kept."""
+_NOTE_CHARS = 64
+"""Characters that a note of files may add to a text."""
 _SYSTEM = "Instructions of the application in which the user writes:\n"
-_ONLY_FILES = "[files]"
-"""Text of a message that has none beside its files."""
-_IMAGES: Mapping[str, str] = {"image/png": "png", "image/jpeg": "jpg", "image/webp": "webp", "image/gif": "gif"}
 Role = Literal["user", "assistant"]
 
 
@@ -47,15 +53,7 @@ class EarlierText:
 
     role: Role
     text: str
-
-
-@immutable
-class SentFile:
-    """A file that the last message brings along."""
-
-    path: str
-    """Path in the session's files: it has the digest of the bytes, so that the same file has the same place."""
-    data: bytes
+    files: tuple[EarlierFile, ...] = ()
 
 
 @immutable
@@ -84,24 +82,39 @@ class ChatAsked:
     """Results of calls of such tools that the conversation ends with, before the message if there is one."""
 
     @property
-    def history(self) -> tuple[EarlierMessage, ...]:
+    def brought(self) -> tuple[EarlierText, ...]:
         """The conversation so far for a session that does not have it: the newest of it, as far as it may be long."""
-        room = MAX_HISTORY_CHARS - len(_SYSTEM)
-        system = self.system[:room]
-        room -= len(system)
-        kept = list[EarlierMessage]()
+        room = MAX_HISTORY_CHARS - len(self._opening)
+        kept = list[EarlierText]()
         for said in reversed(self.past):
-            room -= len(said.text)
+            room -= len(said.text) + (_NOTE_CHARS if said.files else 0)
             if room < 0 or len(kept) == MAX_HISTORY - 1:
                 break
-            kept.append(EarlierMessage(role=said.role, content=said.text))
-        first = (EarlierMessage(role="user", content=_SYSTEM + system),) if system else ()
-        return (*first, *reversed(kept))
+            kept.append(said)
+        return tuple(reversed(kept))
+
+    @property
+    def _opening(self) -> str:
+        """Text with which the conversation begins in a session that does not have it."""
+        return (_SYSTEM + self.system)[:MAX_HISTORY_CHARS] if self.system else ""
+
+    def history(self, kept: Sequence[Mapping[int, str]] = ()) -> tuple[EarlierMessage, ...]:
+        """Return what was brought, as a message brings it along.
+
+        ``kept``: for each message, the paths of those of its files, by place, that are files of the session.
+        """
+        made = [EarlierMessage(role="user", content=self._opening)] if self._opening else []
+        for number, said in enumerate(self.brought):
+            paths = kept[number] if number < len(kept) else {}
+            lost = [file for place, file in enumerate(said.files) if place not in paths]
+            files = tuple(dict.fromkeys(paths.values())) or None
+            made.append(EarlierMessage(role=said.role, content=text_with(said.text, lost), files=files))
+        return tuple(made)
 
     @property
     def spoken(self) -> str:
         """Text of the last message as the client has it; '' for one of files alone."""
-        return "" if self.files and self.text == _ONLY_FILES else self.text
+        return "" if self.files and self.text == ONLY_FILES else self.text
 
     @property
     def digest(self) -> str:
@@ -162,7 +175,7 @@ def read_chat(body: Mapping[str, Any], data: Sequence[bytes] = ()) -> ChatAsked:
         raise UnreadableError(f"messages: a list of 1 to {_MAX_MESSAGES:,} messages is expected")
     last = messages[-1]
     speaks = not isinstance(last, dict) or last.get("role") != "tool"
-    system, past, results = _earlier(messages[:-1] if speaks else messages)
+    system, past, results = _earlier(messages[:-1] if speaks else messages, data)
     text, files = "", tuple[SentFile, ...]()
     if speaks:
         if not isinstance(last, dict) or last.get("role") != "user":
@@ -187,7 +200,7 @@ def read_chat(body: Mapping[str, Any], data: Sequence[bytes] = ()) -> ChatAsked:
 
 
 def _earlier(
-    messages: Sequence[Any],
+    messages: Sequence[Any], data: Sequence[bytes]
 ) -> tuple[list[str], list[EarlierText], tuple[CallResult, ...]]:
     """Return the system messages, what was said, and the results of tools behind the last answer."""
     system, past, results, calls = list[str](), list[EarlierText](), list[CallResult](), list[Any]()
@@ -196,8 +209,7 @@ def _earlier(
         role, text = read_said(message, where)
         if role in ("user", "assistant"):
             results, calls = [], _call_ids(message.get("tool_calls"))
-            if text:
-                past.append(EarlierText("user" if role == "user" else "assistant", text))
+            past += earlier_text(message, role, text, data)
         elif role == "tool":
             results.append(read_call_result(message.get("tool_call_id"), text, f"{where}.tool_call_id"))
         elif role == "system" and text:
@@ -205,6 +217,12 @@ def _earlier(
     if results:
         check_answered(calls, results)
     return system, past, tuple(results)
+
+
+def earlier_text(message: Mapping[str, Any], role: str, text: str, data: Sequence[bytes]) -> list[EarlierText]:
+    """Return an earlier message of a user or the assistant; an empty list for one that has said nothing."""
+    files = earlier_files(message.get("content"), data) if role == "user" else ()
+    return [EarlierText("user" if role == "user" else "assistant", text, files)] if text or files else []
 
 
 def _call_ids(calls: Any) -> list[Any]:
@@ -226,7 +244,7 @@ def read_said(message: Any, where: str) -> tuple[str, str]:
         raise UnreadableError(f"{where}.role: a text is expected")
     content = message.get("content")
     if isinstance(content, list):
-        texts = [part.get("text") for part in content[:_MAX_PARTS] if isinstance(part, dict)]
+        texts = [part.get("text") for part in content[:MAX_PARTS] if isinstance(part, dict)]
         content = "\n".join(text for text in texts if isinstance(text, str))
     if content is not None and not isinstance(content, str):
         raise UnreadableError(f"{where}.content: a text, or a list of parts is expected")
@@ -236,66 +254,22 @@ def read_said(message: Any, where: str) -> tuple[str, str]:
 def read_parts(content: Any, where: str, data: Sequence[bytes] = ()) -> tuple[str, tuple[SentFile, ...]]:
     """Return the text and the files of the last message. Raises ``UnreadableError``."""
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    if not isinstance(parts, list) or len(parts) > _MAX_PARTS:
-        raise UnreadableError(f"{where}: a text, or a list of at most {_MAX_PARTS} parts is expected")
+    if not isinstance(parts, list) or len(parts) > MAX_PARTS:
+        raise UnreadableError(f"{where}: a text, or a list of at most {MAX_PARTS} parts is expected")
     texts, files = list[str](), dict[str, SentFile]()
     for number, part in enumerate(parts):
-        found = _part(part, f"{where}.{number}", data)
+        found = read_part(part, f"{where}.{number}", data)
         if isinstance(found, SentFile):
             files[found.path] = found
         else:
             texts.append(found)
-    if len(files) > _MAX_FILES:
-        raise UnreadableError(f"{where}: a message has at most {_MAX_FILES} files")
-    text = "\n".join(texts) or (_ONLY_FILES if files else "")
+    if len(files) > MAX_FILES:
+        raise UnreadableError(f"{where}: a message has at most {MAX_FILES} files")
+    text = "\n".join(texts) or (ONLY_FILES if files else "")
     if not 1 <= len(text) <= MAX_CONTENT:
         raise UnreadableError(f"{where}: the last message must have 1 to {MAX_CONTENT:,} characters of text")
     _check_surrogates(text, where)
     return text, tuple(files.values())
-
-
-def _part(part: Any, where: str, taken: Sequence[bytes]) -> str | SentFile:
-    kind = part.get("type") if isinstance(part, dict) else None
-    if kind in ("text", "input_text") and isinstance(part.get("text"), str):
-        return str(part["text"])
-    if kind in ("image_url", "input_image"):
-        given = part.get("image_url")
-        url = given.get("url") if isinstance(given, dict) else given
-        media_type, data = _data_url(url, where, taken)
-        if media_type not in _IMAGES:
-            raise UnreadableError(f"{where}: images are of {', '.join(_IMAGES)}")
-        return SentFile(f"openai/{_place(data)}.{_IMAGES[media_type]}", data)
-    if kind in ("file", "input_file"):
-        given = part.get("file") if kind == "file" else part
-        if not isinstance(given, dict) or given.get("file_data") is None:
-            raise UnreadableError(f"{where}: a file is sent as `file_data`, a data: URL, with its `filename`")
-        _, data = _data_url(given["file_data"], where, taken)
-        return SentFile(f"openai/{_place(data)}/{_name(given.get('filename'))}", data)
-    raise UnreadableError(f"{where}: parts are of the type text, image_url or file")
-
-
-def _data_url(url: Any, where: str, taken: Sequence[bytes]) -> tuple[str, bytes]:
-    """Return the media type and the bytes of a ``data:`` URL. Raises ``UnreadableError``."""
-    head, comma, encoded = url.partition(",") if isinstance(url, str) else ("", "", "")
-    if not head.startswith("data:") or not head.endswith(";base64") or not comma:
-        raise UnreadableError(f"{where}: a data: URL in base64 is expected; other addresses are not fetched")
-    number = encoded[1:5] if encoded.startswith("#") else ""
-    given: str | bytes = taken[int(number)] if number.isdecimal() and int(number) < len(taken) else encoded
-    try:
-        data = binascii.a2b_base64(given, strict_mode=True)
-    except ValueError:
-        raise UnreadableError(f"{where}: its data: URL is no base64") from None
-    return head.removeprefix("data:").removesuffix(";base64").partition(";")[0].lower(), data
-
-
-def _place(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:16]
-
-
-def _name(given: Any) -> str:
-    """Return a file's name without folders; `file` for one that is none."""
-    name = given.replace("\\", "/").rpartition("/")[2][-_MAX_NAME:].strip() if isinstance(given, str) else ""
-    return name if name.isprintable() and name not in ("", ".", "..") else "file"
 
 
 def _check_surrogates(text: str, where: str) -> None:
@@ -360,6 +334,8 @@ def texts_of(past: Sequence[EarlierText]) -> list[list[str]]:
     """Return a conversation by which it is found again: system prompts are left out, because many have the date."""
     made = list[list[str]]()
     for said in past:
+        if not said.text:  # files alone are not told apart
+            continue
         text = " ".join(said.text.split())
         if made and made[-1][0] == said.role == "assistant":  # an answer may come in several messages
             made[-1][1] += f" {text}"

@@ -1,7 +1,7 @@
 """Turns of OpenAI's chats: in which session a conversation goes on, how a turn begins, what is kept at its end."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from time import monotonic
@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from pydantic_core import from_json
 
-from pentad.contracts.commands import NEW_TASK, InboundMessage
+from pentad.contracts.commands import MAX_FILES, NEW_TASK, EarlierMessage, InboundMessage
 from pentad.contracts.events import TaskUsage
-from pentad.contracts.turns import TurnEnd, TurnTracker
+from pentad.contracts.turns import NEEDS_APPROVAL, TurnEnd, TurnTracker
 from pentad.services.gateway.domain.fork import ForkRequest
 from pentad.services.gateway.domain.frames import UnreadableError, read_message
 from pentad.services.gateway.edge.problems import ProblemError, invalid, missing
@@ -20,7 +20,9 @@ from pentad.services.gateway.protocols.openai.chat_request import ChatAsked, Ear
 from pentad.services.gateway.protocols.openai.kept_calls import KeptCall, KeptClientCalls
 from pentad.services.gateway.protocols.openai.kept_responses import KeptResponse, KeptResponses
 from pentad.services.gateway.protocols.openai.responses_items import ResponseForm
+from pentad.services.gateway.protocols.openai.sent_files import SentFile
 from pentad.services.gateway.protocols.openai.turn_text import ClientCall, GrowingText, Piece
+from pentad.services.gateway.tasks.approvals import Approvals
 from pentad.services.gateway.tasks.client_results import ClientResults
 from pentad.services.gateway.tasks.control import Control
 from pentad.services.gateway.tasks.event_stream import HEARTBEAT_S
@@ -46,6 +48,8 @@ _RESULT_S = 2.0
 before, which no event says again."""
 _TOO_LATE = frozenset({404, 409})
 """Statuses of results that are not taken any more."""
+_WITHOUT_ANSWER = frozenset({"failed", "cancelled"})
+"""Statuses of tasks that have ended without an answer."""
 _UNFORKABLE = frozenset({404, 409, 410})
 """Statuses of forks that cannot be made: the conversation begins anew with its texts."""
 
@@ -128,12 +132,13 @@ class ChatTurns:
         queries: Queries,
         forks: Forks,
         control: Control,
+        approvals: Approvals,
         results: ClientResults,
         stores: ChatStores,
         book: InstructionBook,
     ) -> None:
         self._streams, self._turns, self._queries, self._forks = streams, turns, queries, forks
-        self._control, self._results, self._book = control, results, book
+        self._control, self._approvals, self._results, self._book = control, approvals, results, book
         self._places, self._responses, self._workspaces = stores.places, stores.responses, stores.workspaces
         self._calls = stores.calls
         self._cancelling: set[asyncio.Task[None]] = set()
@@ -151,11 +156,12 @@ class ChatTurns:
         digest = digest_of([texts, asked.digest])
         message_id = await self._places.message_id(scope, digest, naming.key)
         if asked.results:
-            kept = await self._accept_results(tenant, asked)
+            kept, is_new = await self._accept_results(tenant, asked)
             if kept is not None and not asked.text:
-                keys = self._queries.session_keys(tenant, kept.session)
-                stream = await self._streams.open(keys, kept.after.encode())
-                return ChatTurn(asked, naming, scope, digest, keys, message_id, stream, kept)
+                again = None
+                if not is_new and naming.key is None:
+                    again = await self._begun_again(asked, naming, scope, digest, kept)
+                return again or await self._gone_on(asked, naming, scope, digest, message_id, kept)
         place = await self._place(scope, naming, texts, message_id)
         begun = await self._forked(tenant, asked, place, message_id)
         if begun is None:
@@ -165,25 +171,57 @@ class ChatTurns:
         keys, stream = begun
         return ChatTurn(asked, naming, scope, digest, keys, message_id, stream)
 
-    async def _accept_results(self, tenant: str, asked: ChatAsked) -> KeptCall | None:
-        """Hand over the results of the client's tools, and return the call of the last of them, if it is known.
+    async def _gone_on(
+        self, asked: ChatAsked, naming: ChatNaming, scope: Scope, digest: str, message_id: str, kept: KeptCall
+    ) -> ChatTurn:
+        """Return the turn that goes on with results."""
+        keys = self._queries.session_keys(scope.tenant, kept.session)
+        stream = await self._streams.open(keys, kept.after.encode())
+        return ChatTurn(asked, naming, scope, digest, keys, message_id, stream, kept)
+
+    async def _begun_again(
+        self, asked: ChatAsked, naming: ChatNaming, scope: Scope, digest: str, kept: KeptCall
+    ) -> ChatTurn | None:
+        """Begin a turn again that has gone on with results and has failed or was stopped; None where it has not.
+
+        It is a fork behind the last step of its task: all that was done until then, and its results, are in it, so
+        nothing of it is done again. Its digest is another one, so that the turn that has failed is told to nobody.
+        """
+        keys, told = self._queries.session_keys(scope.tenant, kept.session), GrowingText(_tracker("", kept))
+        for event in await self._queries.events_after(keys, kept.after):
+            told.after(event)
+        if told.end is None:
+            await self._settles(scope.tenant, told, kept.task)
+        task = await self._queries.task(scope.tenant, kept.task)
+        has_ended = task is not None and task.status in _WITHOUT_ANSWER  # and was not talked to since
+        if task is None or told.end is None or told.end.ok or not has_ended:
+            return None
+        digest = digest_of([digest, "again"])
+        message_id = await self._places.message_id(scope, digest, None)
+        request = ForkRequest(task.steps, message_id, tools=asked.tools)
+        begun = await self._forked_at(scope.tenant, asked, kept.task, request)
+        return None if begun is None else ChatTurn(asked, naming, scope, digest, begun[0], message_id, begun[1])
+
+    async def _accept_results(self, tenant: str, asked: ChatAsked) -> tuple[KeptCall | None, bool]:
+        """Hand over the results of the client's tools. Return the call of the last of them, if it is known, and whether
+        any result is new.
 
         Results with which the turn has gone on before are left out. Where a message follows, late ones are too.
         """
         last = asked.results[-1]
         kept = [await self._calls.read(tenant, each.call) for each in asked.results]
-        newest = kept[-1]
+        newest, is_new = kept[-1], False
         if newest is None and not asked.text:
             raise missing(f"tool_call_id: there is no call {last.call!r} that waits for its result, or it was long ago")
         for each, known in zip(asked.results, kept, strict=True):
             if known is None or newest is None or not known.is_of_stop(newest):
                 continue
             try:
-                await self._results.accept(tenant, known.task, each.call, each.sent, known.session)
+                is_new |= await self._results.accept(tenant, known.task, each.call, each.sent, known.session)
             except ProblemError as problem:
                 if not asked.text or problem.status not in _TOO_LATE:
                     raise
-        return newest
+        return newest, is_new
 
     async def _check_model(self, instruction: str) -> None:
         if instruction and instruction not in await self._book.runnables(instruction):
@@ -225,19 +263,29 @@ class ChatTurns:
             return None
         try:
             task = await self._queries.task(tenant, origin.task)
-            named = "" if task is not None and task.instruction == asked.instruction else asked.instruction
-            request = ForkRequest(
-                origin.step,
-                message_id,
-                asked.text,
-                named,
-                replace=True,
-                files=tuple(f.path for f in asked.files),
-                tools=asked.tools,
-            )
-            keys = self._forks.session_of(tenant, origin.task, request)
+        except DamagedError:
+            return None
+        named = "" if task is not None and task.instruction == asked.instruction else asked.instruction
+        request = ForkRequest(
+            origin.step,
+            message_id,
+            asked.text,
+            named,
+            replace=True,
+            files=tuple(f.path for f in asked.files),
+            tools=asked.tools,
+        )
+        return await self._forked_at(tenant, asked, origin.task, request)
+
+    async def _forked_at(
+        self, tenant: str, asked: ChatAsked, task: str, request: ForkRequest
+    ) -> tuple[SessionKeys, TurnStream] | None:
+        """Begin a turn as this fork; None where the task cannot be forked there."""
+        keys = self._forks.session_of(tenant, task, request)
+        try:
             await self._put_files(keys, asked)
-            await self._forks.fork(tenant, origin.task, request)
+            await self._put_earlier(keys, asked)
+            await self._forks.fork(tenant, task, request)
         except DamagedError:
             return None
         except ProblemError as problem:
@@ -250,23 +298,44 @@ class ChatTurns:
         self, tenant: str, asked: ChatAsked, place: _Place, message_id: str
     ) -> tuple[SessionKeys, TurnStream]:
         keys = self._queries.session_keys(tenant, place.session)
-        message = _message(asked, keys, message_id, brings_history=place.is_new)
         await self._put_files(keys, asked)
-        return keys, await self._turns.begin(message, keys)
+        history = asked.history(await self._put_earlier(keys, asked)) if place.is_new else ()
+        return keys, await self._turns.begin(_message(asked, keys, message_id, history), keys)
 
     async def _put_files(self, keys: SessionKeys, asked: ChatAsked) -> None:
-        """Put the message's files into its session. The same file has the same path, so this may be repeated."""
-        if not asked.files:
-            return
-        if self._workspaces is None:
+        """Put the message's files into its session."""
+        if asked.files and self._workspaces is None:
             raise invalid(f"messages: {NOT_SET}")
         try:
-            workspace = self._workspaces.open(keys.tenant, keys.session)
             for file in asked.files:
-                if await workspace.info(file.path) is None:
-                    await workspace.write(file.path, file.data)
+                await self._put_file(keys, file)
         except FileRefusedError as error:
             raise problem_of_file(error) from None
+
+    async def _put_file(self, keys: SessionKeys, file: SentFile) -> None:
+        """Put a file into a session. The same file has the same path, so this may be repeated."""
+        assert self._workspaces is not None
+        workspace = self._workspaces.open(keys.tenant, keys.session)
+        if await workspace.info(file.path) is None:
+            await workspace.write(file.path, file.data)
+
+    async def _put_earlier(self, keys: SessionKeys, asked: ChatAsked) -> list[dict[int, str]]:
+        """Put the newest files of the conversation so far into a session that does not have them.
+
+        Return, for each message, the paths of those of its files, by place, that the session has taken: a turn can do
+        without the others.
+        """
+        said, room = asked.brought, MAX_FILES if self._workspaces is not None else 0
+        kept: list[dict[int, str]] = [{} for _ in said]
+        newest = [(n, place, file) for n, each in enumerate(said) for place, file in enumerate(each.files)][::-1]
+        for number, place, earlier in newest[:room]:
+            file = await asyncio.to_thread(earlier.read)  # a long one takes milliseconds
+            if file is None:
+                continue
+            with suppress(FileRefusedError):
+                await self._put_file(keys, file)
+                kept[number][place] = file.path
+        return [dict(sorted(each.items())) for each in kept]
 
     # Following
 
@@ -284,9 +353,25 @@ class ChatTurns:
                 continue
             if isinstance(read, Missed):
                 snapshot = await self._settled(turn, told, from_json(read.snapshot))
-                yield await self._whole(turn, told, told.after(snapshot))
-            elif pieces := [piece for event in read for piece in told.after(from_json(event.data))]:
+                yield await self._whole(turn, told, await self._after(turn.keys.tenant, told, snapshot))
+                continue
+            pieces = [each for e in read for each in await self._after(turn.keys.tenant, told, from_json(e.data))]
+            if pieces:
                 yield await self._whole(turn, told, pieces)
+
+    async def _after(self, tenant: str, told: GrowingText, event: Mapping[str, Any]) -> list[Piece]:
+        """Return what an event adds."""
+        await self._note_asked(tenant, told, [event, *event.get("tasks", ())])
+        return told.after(event)
+
+    async def _note_asked(self, tenant: str, told: GrowingText, seen: Sequence[Mapping[str, Any]]) -> None:
+        """Note the calls that wait for a decision, where what is seen says so and no event of the turn has told of
+        them: results of the client's tools go on with a turn whose other calls wait as before.
+        """
+        if told.turn.task_id is None or told.asked or not any(NEEDS_APPROVAL in _reasons(each) for each in seen):
+            return
+        for request in await self._approvals.of_task(tenant, told.turn.task_id):
+            told.asks(request)
 
     async def _settled(
         self, turn: ChatTurn | TurnInBackground, told: GrowingText, snapshot: dict[str, Any]
@@ -321,8 +406,15 @@ class ChatTurns:
         """Return what a look at the turn's task says: it may have ended without our being told."""
         if told.turn.task_id is None:
             return []
-        found = await self._queries.settled_task(turn.keys.tenant, told.turn.task_id)
-        return [] if found is None else told.settled(found.model_dump(mode="json"))
+        return await self._settles(turn.keys.tenant, told, told.turn.task_id)
+
+    async def _settles(self, tenant: str, told: GrowingText, task: str) -> list[Piece]:
+        """Return what ends a turn whose task has ended or waits."""
+        if (found := await self._queries.settled_task(tenant, task)) is None:
+            return []
+        looked = found.model_dump(mode="json")
+        await self._note_asked(tenant, told, [looked])
+        return told.settled(looked)
 
     async def used(self, turn: ChatTurn, told: GrowingText) -> TaskUsage:
         """Return the usage of a turn."""
@@ -383,13 +475,13 @@ class ChatTurns:
             events, name = await self._queries.events_after(keys, kept.goes_on.after), kept.goes_on.task
         pieces, last = list[Piece](), ""
         for event in events:
-            pieces += told.after(event)
+            pieces += await self._after(tenant, told, event)
             if told.end is not None:
                 last = last or event["id"]
         if last:  # nobody may have waited for it
             await self.keep_calls(keys, told, last.encode(), kept.goes_on)
-        if name is not None and (task := await self._queries.settled_task(tenant, name)) is not None:
-            pieces += told.settled(task.model_dump(mode="json"))
+        if name is not None and told.end is None:
+            pieces += await self._settles(tenant, told, name)
         return told, await self._with_arguments(tenant, told, pieces)
 
     async def cancel(self, tenant: str, kept: KeptResponse) -> None:
@@ -437,6 +529,11 @@ def _tracker(message_id: str, goes_on: KeptCall | None) -> TurnTracker:
     return TurnTracker(message_id) if goes_on is None else TurnTracker("", goes_on.task, routed=True)
 
 
+def _reasons(seen: Mapping[str, Any]) -> Sequence[Any]:
+    """Return for what a task waits, as an event of it or a look at it says."""
+    return seen.get("reason"), *(seen.get("waiting_for") or ())
+
+
 def text_of(kept: KeptResponse | ResponseForm) -> GrowingText:
     """Return the text of a response before its first event."""
     told = GrowingText(_tracker(kept.message_id, kept.goes_on), whole=kept.is_json)
@@ -463,14 +560,14 @@ def _own_session(message_id: str) -> str:
     return f"chat-{message_id.removeprefix('oai-')}"
 
 
-def _message(asked: ChatAsked, keys: SessionKeys, message_id: str, *, brings_history: bool) -> InboundMessage:
+def _message(asked: ChatAsked, keys: SessionKeys, message_id: str, history: Sequence[EarlierMessage]) -> InboundMessage:
     body: dict[str, Any] = {
         "content": asked.text,
         "user_id": asked.user,
         "metadata": asked.metadata,
         "instruction": asked.instruction or None,
         "files": [file.path for file in asked.files] or None,
-        "history": asked.history if brings_history else None,
+        "history": history or None,
         "tools": asked.tools or None,
     }
     if asked.schema is not None:

@@ -8,6 +8,7 @@ from pentad.services.gateway.domain.frames import UnreadableError
 from pentad.services.gateway.protocols.openai.chat_request import (
     ChatAsked,
     EarlierText,
+    earlier_text,
     flag_of,
     instruction_of,
     metadata_of,
@@ -43,7 +44,7 @@ class ResponseAsked:
 def read_response(body: Mapping[str, Any], data: Sequence[bytes] = ()) -> ResponseAsked:
     """Read the request for a response. Raises ``UnreadableError``. ``data``: as `read_chat` takes it."""
     tools = read_client_tools(body, nested=False)
-    system, past, results, last = _conversation(body.get("input"))
+    system, past, results, last = _conversation(body.get("input"), data)
     text, files = ("", ()) if last is None else read_parts(last.get("content"), "input", data)
     instructions = body.get("instructions")
     if instructions is not None and not isinstance(instructions, str):
@@ -75,7 +76,7 @@ def read_response(body: Mapping[str, Any], data: Sequence[bytes] = ()) -> Respon
 
 
 def _conversation(
-    given: Any,
+    given: Any, data: Sequence[bytes]
 ) -> tuple[list[str], tuple[EarlierText, ...], tuple[CallResult, ...], Mapping[str, Any] | None]:
     """Return the system messages, the earlier ones, the results of tools behind the last answer, and the last message,
     if the conversation ends with one. Other items are left out.
@@ -98,8 +99,7 @@ def _conversation(
         role, text = read_said(item, where)
         if role in ("user", "assistant"):
             results = []
-            if text:
-                past.append(EarlierText("user" if role == "user" else "assistant", text))
+            past += earlier_text(item, role, text, data)
         elif role == "system" and text:
             system.append(text)
     if not speaks:

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from pentad.contracts.approvals import PendingApproval
 from pentad.contracts.events import (
     ApprovalEvent,
     ApprovalRequest,
@@ -112,7 +113,7 @@ class GrowingText:
     """Characters of that attempt's thoughts that were told."""
     _answer: str = ""
     """Last answer, where only that is told."""
-    _asked: dict[str, ApprovalRequest] = field(default_factory=dict)
+    _asked: dict[str, ApprovalRequest | PendingApproval] = field(default_factory=dict)
     _calls: dict[str, ToolCallEvent] = field(default_factory=dict)
     """Calls of the client's tools without a result."""
 
@@ -136,6 +137,15 @@ class GrowingText:
         self.turn = self.turn.after(known)
         made = list(self._made(known))
         return made if self.end is None else [*made, *self._last()]
+
+    def asks(self, request: PendingApproval) -> None:
+        """Note a call that waits for a decision, of which no event of this turn has told."""
+        self._asked[request.tool_call_id] = request
+
+    @property
+    def asked(self) -> bool:
+        """Whether a call is known that waits for a decision."""
+        return bool(self._asked)
 
     def settled(self, task: Mapping[str, Any]) -> list[Piece]:
         """Return what ends a turn whose end was not seen, after a look at its task."""
@@ -262,7 +272,7 @@ def _client_call(number: int, event: ToolCallEvent) -> ClientCall:
     return ClientCall(number, event.tool_call_id, event.tool, arguments, event.ref)
 
 
-def _question(request: ApprovalRequest) -> str:
+def _question(request: ApprovalRequest | PendingApproval) -> str:
     """Return a tool call that waits for a person as a question that the next message can answer."""
     args = request.args if isinstance(request.args, str) else to_json(request.args).decode()
     shown = args if len(args) <= _SHOWN_ARGS else args[:_SHOWN_ARGS] + "…"
