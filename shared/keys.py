@@ -206,7 +206,7 @@ def timers_set(shard: int) -> str:
 
 def bell(shard: int) -> str:
     """Capped stream that tells gateways which sessions have news. The time of its last id is that of the shard: it does
-    not step back with the clock of Redis, and no later event has an id of an earlier time (``shard_time.lua``)."""
+    not step back with the clock of Redis: no event of before has a later one, and none of later an earlier one."""
     return f"{tag(shard)}:bell"
 
 

@@ -87,7 +87,7 @@ async def test_two_histories_of_a_shard_share_no_id_of_a_new_session_while_the_c
 async def test_a_stream_that_has_ended_goes_on_behind_itself_while_the_clock_is_behind(lone: Store) -> None:
     """It ends a day after its last event; readers that come back later have cursors of before."""
     await lone.call("XADD", BELL, f"{await lone.clock() + AHEAD_MS}-0", "s", "another")
-    before = (0, 0)
+    before: tuple[int, ...] = (0, 0)
     for number in range(8):
         (entry,) = await tell(lone, f'{{"a":{number}}}')
         assert place(entry) > before
