@@ -233,7 +233,7 @@ class GatewayService:
             ForkRoutes(forks, Comparisons(queries)),
             ToolRoutes(queries, DirectCalls(store, queries, self._intake, turns)),
             *memory_routes,
-            *self._operator_routes(queries, turns),
+            *self._operator_routes(queries, turns, states),
             ScheduleRoutes(Schedules(store, settings.pentad_schedules, settings.pentad_schedule_s)),
             *self._protocol_routes(parts, tasks),
             *self._openai_routes(queries, turns, forks, control),
@@ -290,7 +290,7 @@ class GatewayService:
             ErasureRoutes(self._erasures, shards),
         )
 
-    def _operator_routes(self, queries: Queries, turns: TurnFollower) -> tuple[object, ...]:
+    def _operator_routes(self, queries: Queries, turns: TurnFollower, states: TurnStates) -> tuple[object, ...]:
         settings, store, shards = self._settings, self._store, self._settings.pentad_shards
         models = self._models
         parts = RegistryParts(store, self._known, models, queries.tool_names)
@@ -310,7 +310,7 @@ class GatewayService:
             HttpToolRoutes(HttpToolRegistry(store, settings.pentad_web_allow)),
             PluginRoutes(store, self._streams.closing),
             SecretRoutes(SecretStore.of(settings)),
-            RunRoutes(self._book, turns, self._streams.closing, shards),
+            RunRoutes(self._book, turns, states, self._streams.closing, shards),
             LiveSystemRoutes(live),
             DeadLetterRoutes(letters, Redrives(store, letters, queries, settings)),
         )

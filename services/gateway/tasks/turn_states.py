@@ -31,13 +31,24 @@ class TurnStates:
 
     async def waited(self, keys: SessionKeys, message_id: str, wait_s: float) -> TurnState:
         """Return the state of an accepted message's turn, when it has ended or the time is up."""
+        _, state = await self._followed(keys, message_id, wait_s)
+        return state
+
+    async def followed(self, keys: SessionKeys, message_id: str, wait_s: float) -> WaitedTurn:
+        """Return an accepted message's turn when it has ended, beyond what it has waited for, or the time is up."""
+        turn, state = await self._followed(keys, message_id, wait_s)
+        if goes_on(state):
+            turn.go_on()
+        return turn
+
+    async def _followed(self, keys: SessionKeys, message_id: str, wait_s: float) -> tuple[WaitedTurn, TurnState]:
         limit = monotonic() + wait_s
         while True:
             turn = await self._queries.turn(keys, message_id)
             state = await self.of(keys, turn)
             left_s = limit - monotonic()
             if not goes_on(state) or left_s <= 0 or self._turns.stopping:
-                return state
+                return turn, state
             if turn.end is None:
                 await self._turns.follow(keys, message_id, left_s)
             else:  # its task has been allowed to go on
