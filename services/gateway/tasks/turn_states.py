@@ -5,7 +5,7 @@ from time import monotonic
 from typing import Literal
 
 from pentad.contracts.turn_states import TurnState
-from pentad.contracts.turns import NEEDS_APPROVAL
+from pentad.contracts.turns import NEEDS_APPROVAL, NEEDS_CLIENT
 from pentad.services.gateway.domain.waited_turn import WaitedTurn
 from pentad.services.gateway.tasks.approvals import Approvals
 from pentad.services.gateway.tasks.queries import Queries
@@ -57,7 +57,10 @@ class TurnStates:
     async def of(self, keys: SessionKeys, turn: WaitedTurn) -> TurnState:
         """Return the state of a turn that was followed, with the tool calls that wait for a decision now."""
         asked = [] if turn.task_id is None else await self._approvals.of_task(keys.tenant, turn.task_id)
-        decided = turn.end is not None and turn.end.reason == NEEDS_APPROVAL and not asked
+        waits_for = "" if turn.end is None else turn.end.reason
+        decided = waits_for == NEEDS_APPROVAL and not asked
+        if waits_for == NEEDS_CLIENT and turn.task_id is not None:
+            decided = await self._queries.has_results(keys.tenant, turn.task_id)
         unended: Literal["accepted", "running"] = "accepted" if turn.task_id is None else "running"
         return TurnState(
             session_id=keys.session,
