@@ -73,6 +73,8 @@ class TranscriptMeta(Contract):
     versions have kept."""
     duration_ms: int | None = None
     """Milliseconds that the tool call of a result took; absent where that is not known."""
+    client_calls: list[str] | None = None
+    """Ids of the tool calls of an answer that the client makes itself; absent where there are none."""
     forked: Literal[True] | None = None
     """Whether the task has this entry from the task that it is a fork of. It is not remembered again."""
 

@@ -53,12 +53,16 @@ class StrategyAgent:
         self._told: list[str] = []
         self._registered = False
 
-    async def run(self, input: str) -> str:  # noqa: A002 - the name that seed documents give it
-        """Say something to the agent and wait for its answer. Raises what ``Agent.ask`` does."""
+    async def run(self, input: str, *, tools: Sequence[Any] | None = None) -> str:  # noqa: A002 - a name of seed documents
+        """Say something to the agent and wait for its answer. Raises what ``Agent.ask`` does.
+
+        ``tools``: the program's own, functions that the model may call and this call runs, as of ``Agent.send``. Those
+        of the class's ``tools`` are run by the system.
+        """
         runs = await self._runs()
         said = "\n\n".join([*self._told, input])
         bound = self._agent.session(self._session, self._user_id)
-        about: About = {"task_id": self._task}
+        about: About = {"task_id": self._task, "tools": tools}
         if self._task == NEW_TASK:
             about["instruction"] = runs
         answered = await bound.ask(said, trace=True, **about)

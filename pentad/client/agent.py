@@ -219,11 +219,12 @@ class Agent:
         """
         if output is not None:
             about["output_schema"] = schema_of(output)
-        callbacks = RunCallbacks(on_text, on_tool_start, on_tool_end, on_complete)
+        callbacks, tools = RunCallbacks(on_text, on_tool_start, on_tool_end, on_complete), about.get("tools")
         if callbacks.follow:
             about["session_id"] = about.get("session_id") or new_session()
             about["message_id"] = about.get("message_id") or f"m-{uuid4().hex}"
             await self._told(instruction, text, callbacks, about)
+            about["tools"] = brought_tools(tools).sent  # their functions have run
         found = await self.execute(instruction, text, **about)
         if found.error is not None or found.status != "completed":
             raise RunFailed(found)
@@ -235,7 +236,7 @@ class Agent:
         return Traced(value, found.session_id, found.task_id, steps)
 
     async def _told(self, instruction: str, text: str, callbacks: RunCallbacks, about: Mapping[str, Any]) -> None:
-        """Follow a run to its end, and call its callbacks."""
+        """Follow a run to its end, run its functions, and call its callbacks."""
         await self._known(instruction)
         telling, given = RunTelling(callbacks), {**about, "instruction": instruction}
         turn = self.turn(text, **cast(About, given))
@@ -267,19 +268,25 @@ class Agent:
         output_schema: Mapping[str, Any] | None = None,
         state: Mapping[str, Any] | None = None,
         files: Sequence[str] | None = None,
+        tools: Sequence[Any] | None = None,
     ) -> InstructionRun:
         """Run an instruction or a graph to its end and tell all of it: the answer, the tool calls, the costs.
 
         Each run is in a session of its own unless one is named. Lost connections are made again, and it still runs
         once. ``deadline`` is a time (RFC 3339), ``budget`` has ``tokens usd steps``, ``output_schema`` is
         the JSON schema of the answer in place of the instruction's, ``state`` the first state of a graph, ``files``
-        paths of files of the session that it is about. Raises ``NotFound`` for an instruction that is not there, and
+        paths of files of the session that it is about. ``tools``: the program's own, functions that the model may call
+        and this call runs, as of ``send``. Raises ``NotFound`` for an instruction that is not there, and
         ``ClientError``.
         """
+        brought = brought_tools(tools)
         named: About = {"session_id": session_id or new_session(), "user_id": user_id or self.user_id}
+        named["message_id"] = message_id or f"m-{uuid4().hex}"
         more: About = {"metadata": metadata, "deadline": deadline, "budget": budget, "output_schema": output_schema}
         more |= {"state": state, "files": files}
-        body = message_of(text, {"message_id": message_id, **named, **more})
+        if brought.functions:
+            await self._told(instruction, text, RunCallbacks(), {**named, **more, "tools": tools})
+        body = message_of(text, {**named, **more, "tools": brought.sent or None})
         told = {name: value for name, value in body.items() if name not in ("type", "content", "task_id")}
         body = {"input": body["content"], **told}
         return await run_to_its_end(self._rest, instruction, body, patience_s=self._patience_s)
@@ -297,22 +304,29 @@ class Agent:
         on_tool_start: Callable[[ToolCallEvent], Told] | None = None,
         on_tool_end: Callable[[ToolResultEvent], Told] | None = None,
         on_complete: Callable[[GraphResult], Told] | None = None,
+        tools: Sequence[Any] | None = None,
     ) -> GraphExecution:
         """Begin a run of a graph in a task of its own, and return it. Other arguments as of ``AgentGraph.execute``."""
         spec = given_spec(graph)
         if entry not in (None, spec.entry):
             raise ValueError(f"graph {spec.name!r} begins with {spec.entry!r}, not with {entry!r}: leave entry out")
         text, state = content_of(content, initial_state, spec.description)
+        brought = brought_tools(tools)
         await register_anew(self.inspection, self.management, spec)
         session = identifier("session_id", session_id or self.session_id or new_session())
         user = user_id or self.user_id
         here = await position(self._address, session)
-        about: About = {"task_id": NEW_TASK, "instruction": spec.name, "state": state}
+        about: About = {"task_id": NEW_TASK, "instruction": spec.name, "state": state, "tools": brought.sent or None}
         turn = await self._placed_turn(text, session, user, about)
         task = await self.inspection.task(turn.task_id or "")
+        runs = BroughtToolRuns(turn.message_id, brought.functions, self.inspection, self.management, self._patience_s)
 
         async def say(more: str, task_id: str) -> None:
-            await self._placed_turn(more, session, user, {"task_id": task_id})
+            said: About = {"task_id": task_id, "message_id": f"m-{uuid4().hex}"}
+            if task_id == task.task_id:  # the others have no tools of a program
+                runs.also(said["message_id"] or "")
+                said["tools"] = brought.sent or None
+            await self._placed_turn(more, session, user, said)
 
         return GraphExecution(
             task,
@@ -322,6 +336,7 @@ class Agent:
             self.inspection,
             self.management,
             RunCallbacks(on_text, on_tool_start, on_tool_end, on_complete),
+            runs,
         )
 
     async def _placed_turn(self, text: str, session: str, user: str | None, about: About) -> Turn:

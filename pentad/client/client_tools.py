@@ -108,20 +108,47 @@ class BroughtToolRuns:
         management: Management,
         patience_s: float,
     ) -> None:
-        self._message_id, self._functions = message_id, functions
+        self._messages, self._functions = {message_id}, functions
         self._inspection, self._management, self._patience_s = inspection, management, patience_s
         self._seen: set[str] = set()
         self._running: dict[str, asyncio.Task[None]] = {}
+        self._unsent: dict[str, ToolCallEvent] = {}
+        """Calls that have begun and whose results were not sent, by id."""
+        self._left: set[str] = set()
+        """Ids of open calls that are answered by nobody here."""
+
+    def also(self, message_id: str) -> None:
+        """Run the calls that another message leads to, too: it brings the same tools along."""
+        self._messages.add(message_id)
+
+    @property
+    def answer_all(self) -> bool:
+        """Whether each call that the task has made of its client is answered here."""
+        return bool(self._functions) and not self._left
 
     def follow(self, event: SessionEvent) -> None:
         """Begin the call that an event tells of; give up one that has its result, or that nobody waits for."""
-        if isinstance(event, ToolResultEvent) and event.tool_call_id in self._running:
-            self._running[event.tool_call_id].cancel()
-        if not isinstance(event, ToolCallEvent) or not event.client or event.correlation_id != self._message_id:
-            return
-        if event.tool not in self._functions or event.tool_call_id in self._seen:
+        if isinstance(event, ToolResultEvent):
+            self._left.discard(event.tool_call_id)
+            self._unsent.pop(event.tool_call_id, None)
+            if event.tool_call_id in self._running:
+                self._running[event.tool_call_id].cancel()
+        if not isinstance(event, ToolCallEvent) or not event.client or event.tool_call_id in self._seen:
             return  # after a gap, a call may be told again
         self._seen.add(event.tool_call_id)
+        if event.correlation_id in self._messages and event.tool in self._functions:
+            self._begin(event)
+        else:
+            self._left.add(event.tool_call_id)
+
+    def resume(self) -> None:
+        """Begin the calls once more that were given up before their results were sent."""
+        for event in self._unsent.values():
+            if event.tool_call_id not in self._running:
+                self._begin(event)
+
+    def _begin(self, event: ToolCallEvent) -> None:
+        self._unsent[event.tool_call_id] = event
         self._running[event.tool_call_id] = asyncio.create_task(self._answer(event))
 
     async def beside(self, following: Awaitable[T]) -> T:
@@ -147,6 +174,7 @@ class BroughtToolRuns:
     async def stop(self) -> None:
         """Give up the calls that are under way. A plain function goes on in its thread, and nobody hears of it."""
         running = [*self._running.values()]
+        self._running.clear()
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
@@ -167,6 +195,7 @@ class BroughtToolRuns:
                 if "error" in outcome:
                     raise
                 await self._send(event, {"error": _cut(str(refused))})
+        self._unsent.pop(event.tool_call_id, None)
 
     async def _outcome(self, event: ToolCallEvent) -> dict[str, str]:
         """Return what has come of a call. Whatever its function does, the model is told something."""

@@ -84,7 +84,8 @@ class AgentGraph:
         user's message in ``context`` is what the run is about. ``about``: that message as ``content`` (else the
         graph's description stands for it), ``session_id``, a new one when not given, and ``user_id``, as of `send`;
         ``on_text``, ``on_tool_start``, ``on_tool_end`` and ``on_complete`` (which has the `GraphResult`), as of `run`,
-        which are called while the result is waited for.
+        which are called while the result is waited for; ``tools``, functions that the models of its nodes may call, and
+        which run then, too.
 
         The graph is registered, if the system does not have this very version of it: that needs the admin key. Raises
         ``ValueError`` for another entry, ``Refused`` for a state or messages that a run cannot have and without the

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pentad.client.callbacks import RunCallbacks, RunTelling, called
+from pentad.client.client_tools import BroughtToolRuns
 from pentad.client.feed import Feed, Received
 from pentad.client.inspection import Inspection
 from pentad.client.management import Management
@@ -17,7 +18,7 @@ from pentad.contracts.graphs import GraphSpec
 from pentad.contracts.paths import NodeVisit
 from pentad.contracts.records import Task
 from pentad.contracts.runs import RunCall
-from pentad.contracts.turns import ASKED
+from pentad.contracts.turns import ASKED, NEEDS_CLIENT
 from pentad.errors import Conflict, NotAuthorized, NotFound, Refused, RunWaits
 from pentad.shared.instructions.instruction_list import version_of
 
@@ -73,8 +74,9 @@ class GraphExecution:
         inspection: Inspection,
         management: Management,
         callbacks: RunCallbacks,
+        tools: BroughtToolRuns,
     ) -> None:
-        """``begun_at``: cursor of the session's events before the run."""
+        """``begun_at``: cursor of the session's events before the run. ``tools``: runs the program's own."""
         self.execution_id = task.task_id
         """Id of the task that runs the graph."""
         self.session_id = task.session_id
@@ -82,7 +84,7 @@ class GraphExecution:
         """Time at which the run began: RFC 3339."""
         self._begun_at, self._open_feed, self._say = begun_at, open_feed, say
         self._inspection, self._management = inspection, management
-        self._callbacks, self._telling = callbacks, RunTelling(callbacks)
+        self._callbacks, self._telling, self._tools = callbacks, RunTelling(callbacks), tools
         self._tree = _Tree(self.execution_id)
         self._cursor = begun_at
         """Place in the session's events up to which `result` has followed the run."""
@@ -148,25 +150,35 @@ class GraphExecution:
     async def result(self) -> GraphResult:
         """Wait for the end of the run, and return its result, also of one that has failed or was cancelled.
 
-        The callbacks that were given to ``execute`` are called meanwhile. Raises ``RunWaits`` when it cannot go on
-        without a person, with the question: answer by `add_message`, and call this again. A paused run is waited for.
-        Raises ``ClientError``.
+        The callbacks and the functions that were given to ``execute`` are called meanwhile; when this is left before
+        its end, calls of functions are given up, and begin anew when it is called again. Raises ``RunWaits`` when it
+        cannot go on without a person, with the question: answer by `add_message`, and call this again. A paused run is
+        waited for. Raises ``ClientError``.
         """
         if self._waits is not None and await self._still_waits(self._waits.task_id):
             raise self._waits
         self._waits = None
-        async with aclosing(self._follow(self._cursor, self._tree)) as events:
-            async for received in events:
-                self._cursor = received.cursor or self._cursor
-                await self._telling.tell(received.event)
-                if (waits := await self._needs(received.event, self._tree)) is not None:
-                    self._waits = waits
-                    raise waits
+        self._tools.resume()
+        try:
+            await self._come_to_the_end()
+        finally:
+            await self._tools.stop()
         result = await self._result()
         if result.success and not self._completed:
             self._completed = True
             await called(self._callbacks.on_complete, result)
         return result
+
+    async def _come_to_the_end(self) -> None:
+        """Follow the run to its end, with its callbacks and functions. Raises ``RunWaits`` and ``ClientError``."""
+        async with aclosing(self._follow(self._cursor, self._tree, self._tools)) as events:
+            async for received in events:
+                self._cursor = received.cursor or self._cursor
+                self._tools.follow(received.event)
+                await self._telling.tell(received.event)
+                if (waits := await self._needs(received.event, self._tree)) is not None:
+                    self._waits = waits
+                    raise waits
 
     async def __aiter__(self) -> AsyncGenerator[SessionEvent, None]:
         """Iterate over the events of the run and of the tasks that it has started, as far as they are kept."""
@@ -174,12 +186,15 @@ class GraphExecution:
             async for received in events:
                 yield received.event
 
-    async def _follow(self, after: str | None, tree: "_Tree") -> AsyncGenerator[Received, None]:
+    async def _follow(
+        self, after: str | None, tree: "_Tree", tools: BroughtToolRuns | None = None
+    ) -> AsyncGenerator[Received, None]:
         """Iterate over the run's events after a cursor, up to the end of the run. Raises ``ClientError``."""
         if tree.over:
             return
         async with aclosing(self._open_feed(after).received()) as feed:
-            async for received in feed:
+            while True:
+                received = await (anext(feed) if tools is None else tools.beside(anext(feed)))
                 event = received.event
                 if isinstance(event, Snapshot):  # events are gone, perhaps the end, too
                     tree.over = (await self._task()).completed_at is not None
@@ -192,7 +207,11 @@ class GraphExecution:
     async def _needs(self, event: SessionEvent, tree: "_Tree") -> RunWaits | None:
         """Return what the run needs of a person, if the event says so and it is still so."""
         for task, reason, said in tree.waiting_in(event):
-            if reason != _PAUSED and await self._still_waits(task):
+            is_answered = reason == NEEDS_CLIENT and self._tools.answer_all and not isinstance(event, Snapshot)
+            if is_answered or reason == _PAUSED:
+                continue
+            await self._tools.finish()  # it waits for somebody else as well
+            if await self._still_waits(task):
                 return RunWaits(self.execution_id, task, reason, said if reason == ASKED else None)
         return None
 

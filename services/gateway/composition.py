@@ -267,7 +267,7 @@ class OperatorParts:
             HttpToolRoutes(HttpToolRegistry(store, settings.pentad_web_allow)),
             PluginRoutes(store, closing),
             SecretRoutes(SecretStore.of(settings)),
-            RunRoutes(shared.book, self._tasks.turns, closing, shards),
+            RunRoutes(shared.book, self._tasks.turns, self._tasks.states, closing, shards),
             LiveSystemRoutes(LiveSystem(store, live_tasks, LiveTools(store, models), shards)),
             DeadLetterRoutes(letters, Redrives(store, letters, queries, settings)),
         )

@@ -292,6 +292,8 @@ def _append_answer(
 ) -> None:
     said = assistant(text, [(call.id, call.tool, call.arguments) for call in calls], answer.thoughts)
     meta: dict[str, Any] = {"model": answer.model, "model_id": answer.model_id or None}
+    if of_client := [call.id for call in calls if call.target == "client"]:
+        meta["client_calls"] = of_client
     if asked.question_at is not None:
         meta["origin"] = "node"
     if cut:

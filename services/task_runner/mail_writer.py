@@ -87,7 +87,8 @@ def forget_result(writer: StepWriter, result: ResultMail) -> None:
 def _append_result(
     writer: StepWriter, call: OpenCall, text: str, *, ok: bool, duration_ms: int | None, images: Sequence[str] = ()
 ) -> None:
-    origin = "recalled" if call.tool in RECALLING_TOOLS else None
+    quotes_memory = call.tool in RECALLING_TOOLS and not awaits_client(call)
+    origin = "recalled" if quotes_memory else None
     meta: dict[str, Any] = {"origin": origin, "failed": None if ok else True, "duration_ms": duration_ms}
     if call.decision:
         meta["metadata"] = dict(call.decision)

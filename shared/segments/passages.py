@@ -2,8 +2,8 @@
 
 Files in what a model said are described, so that no base64 is remembered. Left out are system prompts, messages that a
 person moved to another task, every message with an ``origin`` (repeats of the session, requests to answer again, quotes
-from memory), and calls of the tools that quote memory. Messages that cannot be read are left out too; they keep their
-position.
+from memory), and calls of Pentad's tools that quote memory. Messages that cannot be read are left out too; they keep
+their position.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -92,7 +92,7 @@ def _time(at: str | None) -> str:
 
 
 def _texts(message: Mapping[str, Any]) -> Iterator[tuple[int, SegmentType, str]]:
-    role, calls = message["role"], message.get("tool_calls") or ()
+    role, calls, of_client = message["role"], message.get("tool_calls") or (), message.get("client_calls") or ()
     if content := message.get("content"):
         if role == "user":
             yield 0, SegmentType.USER_MESSAGE, content
@@ -102,6 +102,6 @@ def _texts(message: Mapping[str, Any]) -> Iterator[tuple[int, SegmentType, str]]
             yield 0, SegmentType.REASONING if calls else SegmentType.RESPONSE, without_bytes(content[:_MAX_READ])
     for number, call in enumerate(calls, start=1):
         function = call["function"]
-        if function["name"] in RECALLING_TOOLS:
+        if function["name"] in RECALLING_TOOLS and call.get("id") not in of_client:
             continue
         yield number, SegmentType.TOOL_CALL, f"{function['name']} {without_bytes(function['arguments'][:_MAX_READ])}"

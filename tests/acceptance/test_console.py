@@ -744,6 +744,9 @@ async def test_an_operator_sees_the_live_system_and_its_schedules(console: Stage
         await row.get_by_role("button", name="Stop").click()
         await expect(page.get_by_role("main")).not_to_contain_text("a task that an operator sees")
         held.set()
+        async with console.api() as api:
+            other = {"schedule_id": "beside", "every": 3600, "content": "Tidy up."}
+            await api.post("/v1/schedules", other, status=201)
         await page.get_by_role("link", name="Schedules").click()
         await page.get_by_role("button", name="Add a schedule").click()
         entry = {
@@ -755,6 +758,18 @@ async def test_an_operator_sees_the_live_system_and_its_schedules(console: Stage
         await page.get_by_label("As JSON").fill(json.dumps(entry))
         await page.get_by_role("button", name="Add", exact=True).click()
         morning = page.get_by_role("region", name="morning")
+        row = page.get_by_role("region", name="Schedules of all tenants").get_by_role("row").filter(has_text="beside")
+        await expect(row.get_by_role("cell", name="default")).to_have_count(1)
+        await expect(row).to_contain_text("every 3600 s UTC")
+        await expect(row).to_contain_text("active")
+        await page.get_by_label("Tenant").fill("nobody")
+        await page.keyboard.press("Enter")
+        await expect(row).to_have_count(0)
+        async with console.api() as api:
+            await api.post("/v1/schedules/beside/pause", {}, status=200)
+        await page.get_by_label("Tenant").fill("default")
+        await page.keyboard.press("Enter")
+        await expect(row).to_contain_text("paused")
         await morning.get_by_role("button", name="Pause").click()
         await expect(morning).to_contain_text("paused")
         await morning.get_by_role("button", name="Resume").click()

@@ -12,7 +12,7 @@ import pytest
 
 import pentad
 from tests.support.models.model_server import ScriptedModel
-from tests.support.models.replies import Reply, say
+from tests.support.models.replies import Reply, call, say
 from tests.support.ports import free_port
 from tests.support.processes.up import PENTAD, ROOT, Up
 
@@ -38,6 +38,9 @@ GRAPH = (
 
 def script(request: dict[str, Any]) -> Reply:
     system = request["messages"][0]["content"]
+    if system.startswith("You are calls"):
+        last = request["messages"][-1]
+        return say(str(last["content"])) if last["role"] == "tool" else call(("look_up", {"name": "a"}))
     if system.startswith("You watch"):
         return say('{"holds": [false]}')
     return say(f"{system.partition('.')[0].removeprefix('You are ')} is ready", chunks=3)
@@ -74,6 +77,7 @@ async def test_a_graph_is_built_run_asked_answered_and_looked_at(tmp_path: Path)
                 task = await run_to_its_result(agent, url)
                 await asyncio.to_thread(look, url, task)
                 await run_by_name(agent)
+                await run_with_functions(agent)
                 await refuse(agent, url)
                 await end_early(agent)
                 await answer_one_of_two(agent)
@@ -165,6 +169,38 @@ async def run_by_name(agent: pentad.Agent) -> None:
     plain = await agent.execute("executor", "hello")
     with pytest.raises(pentad.Conflict, match="not a graph"):
         await agent.inspection.path(plain.task_id or "")
+
+
+async def run_with_functions(agent: pentad.Agent) -> None:
+    """Functions of the program are called while the result is waited for, also when that is left and begun again."""
+    graph = pentad.AgentBuilder("calls").add_llm_node("only", system_prompt="You are calls.")
+    seen: list[str] = []
+    hangs = asyncio.Event()
+
+    async def look_up(name: str) -> str:
+        """Look something up."""
+        seen.append(name)
+        if len(seen) == 1:
+            hangs.set()
+            await asyncio.Event().wait()
+        return f"found {name}"
+
+    run = await graph.set_entry_point("only").set_end_points("only").build().execute(agent=agent, tools=[look_up])
+    left = asyncio.create_task(run.result())
+    await hangs.wait()
+    left.cancel()
+    await asyncio.gather(left, return_exceptions=True)
+    result = await run.result()
+    assert (result.success, result.final_message, seen) == (True, "found a", ["a", "a"])
+    await run.add_message("again")
+    assert (await run.result()).final_message == "found a"
+    assert len(seen) == 3, "the next message brings them along, too"
+    raw = await agent.execute_graph(graph.build(), content="go", tools=[{"name": "look_up"}])
+    with pytest.raises(pentad.RunWaits, match="has stopped: client_tools") as waits:
+        await raw.result()
+    [call] = await raw.get_tool_calls()
+    await agent.management.send_result(waits.value.task_id, call.tool_call_id, result="by hand")
+    assert (await raw.result()).final_message == "by hand"
 
 
 async def refuse(agent: pentad.Agent, url: str) -> None:

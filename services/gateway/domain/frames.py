@@ -26,6 +26,7 @@ _RUN_FIELDS = frozenset(
         "output_schema",
         "state",
         "files",
+        "tools",
     }
 )
 

@@ -1,14 +1,17 @@
 """The routes of instructions: everybody with a key may list and run them, the operator may change them."""
 
 import asyncio
+from time import monotonic
 from typing import TYPE_CHECKING
 
+from pentad.contracts.client_tools import MAX_CLIENT_TOOLS
+from pentad.contracts.commands import InboundMessage
 from pentad.contracts.graphs import GraphSpec
 from pentad.contracts.ids import is_identifier
 from pentad.contracts.instructions import Instruction
 from pentad.services.gateway.domain.frames import UnreadableError, read_run
 from pentad.services.gateway.domain.instruction_run import run_of
-from pentad.services.gateway.domain.waited_turn import TurnFilter
+from pentad.services.gateway.domain.waited_turn import TurnFilter, WaitedTurn
 from pentad.services.gateway.edge.http import admin_only, answer, read_body, wait_of
 from pentad.services.gateway.edge.operations import operation
 from pentad.services.gateway.edge.problems import ProblemError, invalid, missing
@@ -29,6 +32,8 @@ from pentad.services.gateway.operator.runnables import RunnableRegistry
 from pentad.services.gateway.tasks.event_stream import EventStream, SessionBlocks
 from pentad.services.gateway.tasks.message_routes import message_of, receipt
 from pentad.services.gateway.tasks.turn_follower import TurnFollower
+from pentad.services.gateway.tasks.turn_states import TurnStates
+from pentad.shared.keys import SessionKeys
 from pentad.shared.presence.instruction_book import InstructionBook
 
 if TYPE_CHECKING:
@@ -50,6 +55,7 @@ _RUN_BODY = {
         **{name: ref("ExternalId") for name in ("session_id", "user_id", "message_id")},
         **dict.fromkeys(("metadata", "budget", "output_schema", "state"), ANY_OBJECT),
         "deadline": TEXT,
+        "tools": {"type": "array", "items": ANY_OBJECT, "maxItems": MAX_CLIENT_TOOLS},
     },
     "required": ["input"],
     "additionalProperties": False,
@@ -120,9 +126,11 @@ class InstructionRoutes:
 class RunRoutes:
     """Routes of runs; a run is a message that names an instruction or a graph."""
 
-    def __init__(self, book: InstructionBook, turns: TurnFollower, closing: asyncio.Event, shards: int) -> None:
+    def __init__(
+        self, book: InstructionBook, turns: TurnFollower, states: TurnStates, closing: asyncio.Event, shards: int
+    ) -> None:
         """``closing`` is set when the gateway stops."""
-        self._book, self._turns, self._closing, self._shards = book, turns, closing, shards
+        self._book, self._turns, self._states, self._closing, self._shards = book, turns, states, closing, shards
 
     @operation(
         "POST",
@@ -154,7 +162,7 @@ class RunRoutes:
             if "text/event-stream" in request.headers.get("accept", ""):
                 stream = await self._turns.begin(message, keys, TurnFilter(message.message_id or ""))
                 return EventStream(self._closing, SessionBlocks(keys, stream))
-            turn = await self._turns.wait(message, keys, WAIT_S if wait_s is None else wait_s)
+            turn = await self._waited(message, keys, WAIT_S if wait_s is None else wait_s)
         except ProblemError as problem:
             problem.message_id = message.message_id
             raise
@@ -165,6 +173,14 @@ class RunRoutes:
             instruction, completed = runnable.with_output(message.output_schema), turn.end.outcome == "completed"
             checked = await checked_answer(instruction, turn.answer if completed else None)
         return answer(run_of(name, turn, turn.end, keys.session, checked).told())
+
+    async def _waited(self, message: InboundMessage, keys: SessionKeys, wait_s: float) -> WaitedTurn:
+        """Append a message, and return its turn when it ends or the time is up. Asked for again, a turn that has waited
+        for a decision or its client's tools is returned as it stands now.
+        """
+        limit = monotonic() + wait_s
+        turn = await self._turns.wait(message, keys, wait_s)
+        return await self._states.followed(keys, turn.message_id, limit - monotonic()) if turn.may_go_on else turn
 
 
 async def checked_answer(instruction: Instruction, text: str | None) -> str | None:

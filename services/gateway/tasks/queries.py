@@ -230,11 +230,18 @@ class Queries:
         """
         keys = self.task_keys(tenant, task)
         header = None if keys is None else await load_task(self._store, keys)
-        if keys is not None and header is not None and header.waits and header.reason in (ASKED, NEEDS_CLIENT):
-            messages, calls = await self._store.calls([("ZCARD", keys.messages), ("HVALS", keys.calls)])
-            if messages or (header.reason == NEEDS_CLIENT and CLIENT_CALL.encode() not in calls):
-                return None
-        return await self.task(tenant, task)
+        waits = header is not None and header.waits and header.reason in (ASKED, NEEDS_CLIENT)
+        if keys is not None and waits and await self._store.call("ZCARD", keys.messages):
+            return None
+        return None if await self.has_results(tenant, task) else await self.task(tenant, task)
+
+    async def has_results(self, tenant: str, task: str) -> bool:
+        """Return whether a task that waits for its client has all results, which a runner takes up next."""
+        keys = self.task_keys(tenant, task)
+        header = None if keys is None else await load_task(self._store, keys)
+        if keys is None or header is None or not header.waits or header.reason != NEEDS_CLIENT:
+            return False
+        return CLIENT_CALL.encode() not in await self._store.call("HVALS", keys.calls)
 
     async def record(self, tenant: str, task: str) -> TaskRecord | None:
         """Return an archived task's record, or None."""

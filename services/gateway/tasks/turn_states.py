@@ -5,7 +5,7 @@ from time import monotonic
 from typing import Literal
 
 from pentad.contracts.turn_states import TurnState
-from pentad.contracts.turns import NEEDS_APPROVAL
+from pentad.contracts.turns import NEEDS_APPROVAL, NEEDS_CLIENT
 from pentad.services.gateway.domain.waited_turn import WaitedTurn
 from pentad.services.gateway.tasks.approvals import Approvals
 from pentad.services.gateway.tasks.queries import Queries
@@ -31,13 +31,24 @@ class TurnStates:
 
     async def waited(self, keys: SessionKeys, message_id: str, wait_s: float) -> TurnState:
         """Return the state of an accepted message's turn, when it has ended or the time is up."""
+        _, state = await self._followed(keys, message_id, wait_s)
+        return state
+
+    async def followed(self, keys: SessionKeys, message_id: str, wait_s: float) -> WaitedTurn:
+        """Return an accepted message's turn when it has ended, beyond what it has waited for, or the time is up."""
+        turn, state = await self._followed(keys, message_id, wait_s)
+        if goes_on(state):
+            turn.go_on()
+        return turn
+
+    async def _followed(self, keys: SessionKeys, message_id: str, wait_s: float) -> tuple[WaitedTurn, TurnState]:
         limit = monotonic() + wait_s
         while True:
             turn = await self._queries.turn(keys, message_id)
             state = await self.of(keys, turn)
             left_s = limit - monotonic()
             if not goes_on(state) or left_s <= 0 or self._turns.stopping:
-                return state
+                return turn, state
             if turn.end is None:
                 await self._turns.follow(keys, message_id, left_s)
             else:  # its task has been allowed to go on
@@ -46,7 +57,10 @@ class TurnStates:
     async def of(self, keys: SessionKeys, turn: WaitedTurn) -> TurnState:
         """Return the state of a turn that was followed, with the tool calls that wait for a decision now."""
         asked = [] if turn.task_id is None else await self._approvals.of_task(keys.tenant, turn.task_id)
-        decided = turn.end is not None and turn.end.reason == NEEDS_APPROVAL and not asked
+        waits_for = "" if turn.end is None else turn.end.reason
+        decided = waits_for == NEEDS_APPROVAL and not asked
+        if waits_for == NEEDS_CLIENT and turn.task_id is not None:
+            decided = await self._queries.has_results(keys.tenant, turn.task_id)
         unended: Literal["accepted", "running"] = "accepted" if turn.task_id is None else "running"
         return TurnState(
             session_id=keys.session,

@@ -10,6 +10,7 @@ from pentad.contracts.turns import ASKED, NEEDS_APPROVAL, NEEDS_CLIENT
 from pentad.services.gateway.protocols.openai.kept_calls import KeptCall, KeptClientCalls
 from pentad.services.gateway.tasks.event_stream import HEARTBEAT_S
 from pentad.shared.actors.client_tools import CLIENT_CALL
+from pentad.shared.inbound.arrival import message_digest
 from pentad.shared.keys import TaskKeys
 from pentad.shared.store.store import Store
 from tests.integration.gateway.speaker import TASK, Speaker
@@ -175,3 +176,28 @@ async def test_a_client_that_leaves_as_soon_as_it_has_the_call(
             pytest.fail("no call was told")
         assert await KeptClientCalls(store, 1, 60).read("default", CALL) is not None
     assert await store.call("ZCARD", keys.signals) == 0
+
+
+async def test_a_turn_whose_results_nobody_has_taken_up_goes_on(
+    http: httpx2.AsyncClient, redis_url: str, store: Store
+) -> None:
+    """`GET /v1/runs`, and a run that is asked for again, must not tell of calls that have their results."""
+    body = {"input": "where?", "session_id": "s1", "message_id": "m1", "tools": [{"name": "get_place"}]}
+    run, state = "/v1/instructions/executor/run", "/v1/runs/m1?session_id=s1"
+    assert (await http.post(f"{run}?wait=0", json=body)).status_code == 202
+    [asked] = await inbound(redis_url)
+    assert [tool.name for tool in asked.tools or ()] == ["get_place"]
+    await store.call("SET", "pentad:{0}:seen:default:s1:m1", f"1-0 {message_digest(asked)}")
+    speaker = Speaker(store, "s1")
+    await waits_for_client(speaker, "m1", CALL)
+    waits = (await http.post(run, json=body)).json()
+    assert (waits["status"], waits["tool_calls"][0]["result"]) == ("waiting", None)
+    assert (await http.get(state)).json()["status"] == "waiting"
+    sent = await http.post(f"/v1/tasks/{TASK}/calls/{CALL}/result", json={"result": "Berlin"})
+    assert sent.status_code == 200
+    assert (await http.get(state)).json()["status"] == "running"
+    assert (await http.post(f"{run}?wait=0.3", json=body)).status_code == 202
+    await goes_on(speaker)
+    assert (await http.get(state)).json()["status"] == "completed"
+    ended = (await http.post(run, json=body)).json()
+    assert (ended["status"], ended["content"]) == ("completed", "in Berlin")

@@ -18,6 +18,7 @@ from pentad.services.gateway.tasks.queries import Queries
 from pentad.shared.actors.step_prompt import tools_kept_under
 from pentad.shared.keys import timers
 from pentad.shared.models.ports import ChatRequest, ModelAnswer
+from pentad.shared.segments.passages import passages_of
 from pentad.shared.store.store import Store
 from tests.integration.handlers.flow import Flow, answer
 from tests.integration.handlers.graph_flow import graph, llm
@@ -304,3 +305,21 @@ async def test_the_deepest_tools_that_are_taken_can_be_read_by_all(store: Store,
     await asked.flow.say("where am I?", tools=deepest)
     await asked.flow.drive()
     assert len(await asked.calls()) == 1
+
+
+async def test_a_clients_tool_is_remembered_whatever_its_name(store: Store, tmp_path: Path) -> None:
+    """A name of a tool that quotes memory does not make a client's words quotes, which nobody would remember."""
+    asked = await client(store, tmp_path, ("memory_search", '{"query":"the boat"}'))
+    await asked.flow.say("where am I?", tools=[{"name": "memory_search"}])
+    await asked.flow.drive()
+    await asked.send("the boat is red")
+    await asked.flow.drive()
+    messages = await Queries(store, asked.flow.records, 1).transcript("default", (await asked.flow.task()).task)
+    assert messages is not None
+    assert "origin" not in messages[2]
+    assert [passage.text for passage in passages_of(messages)] == [
+        "where am I?",
+        'memory_search {"query":"the boat"}',
+        "the boat is red",
+        "so: the boat is red",
+    ]

@@ -4,6 +4,7 @@ import { clip, count, duration } from "../format.js"
 import { html, useRef } from "../html.js"
 import { useAction, useLoaded } from "../loading.js"
 import { Act, Loading, Problem, Status, TaskLink, When } from "../parts/basics.js"
+import { Table } from "../parts/table.js"
 import { addressOf } from "../router.js"
 
 const EVERY_MS = 1_000
@@ -136,28 +137,6 @@ export function Live() {
         ],
       }))} />
     <${Problem} error=${stop.error} />`
-}
-
-/** `heads` that begin with # are of numbers. */
-function Table({ title, heads, rows, left = 0 }) {
-  const kind = (head) => (head.startsWith("#") ? "number" : "")
-  return html`<section class="panel">
-    <h2>${title}</h2>
-    ${
-      rows.length === 0
-        ? html`<p class="quiet">There is none.</p>`
-        : html`<div class="scroll" tabindex="0" role="region" aria-label=${title}>
-          <table>
-            <thead><tr>${heads.map((head) => html`<th class=${kind(head)}>${head.replace("#", "")}</th>`)}</tr></thead>
-            <tbody>${rows.map(
-              ({ key, cells }) => html`<tr key=${key}>
-              ${cells.map((cell, i) => html`<td class=${kind(heads[i])}>${cell}</td>`)}</tr>`,
-            )}</tbody>
-          </table>
-        </div>`
-    }
-    ${left > 0 && html`<p class="quiet">${count(left)} more are not shown.</p>`}
-  </section>`
 }
 
 /** Differences of the totals of two answers by second; the ones before while nothing newer is told. */

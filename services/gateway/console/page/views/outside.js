@@ -1,10 +1,11 @@
 // What happens outside conversations: messages that are due at a time, and events that are sent to addresses.
-import { ask } from "../client.js"
+import { ask, askAsOperator, keys } from "../client.js"
 import { clip, count } from "../format.js"
 import { html, useState } from "../html.js"
 import { useAction, useLoaded, usePages } from "../loading.js"
 import { AddDialog } from "../parts/add_dialog.js"
 import { Act, Loading, More, Problem, Status, TaskLink, When } from "../parts/basics.js"
+import { Table } from "../parts/table.js"
 
 export function Schedules() {
   const schedules = usePages((cursor, signal) => ask("/v1/schedules", { query: { cursor, limit: 50 }, signal }), [])
@@ -44,7 +45,37 @@ export function Schedules() {
       html`<${AddDialog} title="Add a schedule" add=${(body) => ask("/v1/schedules", { method: "POST", body })}
       example=${{ cron: "0 9 * * 1-5", time_zone: "UTC", content: "What is new?" }} onClose=${() => setAdding(false)}
       onAdded=${schedules.reload} />`
-    }`
+    }
+    ${keys().admin && html`<${SchedulesOfAll} />`}`
+}
+
+/** Tenant of all that a gateway without API keys has; its lists name none. */
+const ONLY_TENANT = "default"
+
+/** What operators see: schedules of all tenants that are not paused, or all of one tenant. Their tenants change them. */
+function SchedulesOfAll() {
+  const [tenant, setTenant] = useState("")
+  const schedules = usePages(
+    (cursor, signal) => askAsOperator("/v1/schedules", { query: { cursor, limit: 50, tenant }, signal }),
+    [tenant],
+  )
+  return html`<label class="field">Tenant (left out: what is due in all of them; named: paused ones, too)
+      <input value=${tenant} onChange=${(event) => setTenant(event.target.value.trim())} /></label>
+    <${Problem} error=${schedules.error} />
+    <${Table} title="Schedules of all tenants" heads=${["Schedule", "Tenant", "When", "Message", "Next", "Last", "Status"]}
+      rows=${schedules.items.map((each) => ({
+        key: `${each.tenant_id ?? tenant} ${each.schedule_id}`,
+        cells: [
+          html`<code>${each.schedule_id}</code>`,
+          each.tenant_id ?? (tenant || ONLY_TENANT),
+          `${each.cron ?? each.at ?? `every ${each.every} s`} ${each.time_zone}`,
+          clip(each.content, 80),
+          html`<${When} at=${each.next_at} />`,
+          each.last ? html`<${When} at=${each.last.due_at} /> <${Status} of=${each.last.status} />` : "–",
+          html`<${Status} of=${each.status} />`,
+        ],
+      }))} />
+    <${More} of=${schedules} />`
 }
 
 function History({ id }) {
