@@ -69,9 +69,11 @@ async def task_of(agent: Client, text: str, pushed: TaskPushNotificationConfig, 
 
 
 def updates(receiver: Receiver) -> list[StreamResponse]:
-    """Return the updates that came, each once, as the SDK reads them."""
-    found = {each.headers["webhook-id"]: json.loads(each.body) for each in reversed(receiver.requests())}
-    return [ParseDict(each, StreamResponse()) for each in reversed(found.values())]
+    """Return the updates that came, each once, in the order of their first coming, as the SDK reads them."""
+    found = dict[str, Any]()
+    for each in receiver.requests():
+        found.setdefault(each.headers["webhook-id"], json.loads(each.body))
+    return [ParseDict(each, StreamResponse()) for each in found.values()]
 
 
 def states(receiver: Receiver) -> list[TaskState]:
