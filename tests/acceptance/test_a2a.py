@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -30,18 +30,11 @@ from google.protobuf.struct_pb2 import Value
 
 from tests.support.javascript.packages import installed
 from tests.support.models.replies import Reply, call, fail, say
-from tests.support.processes.stage import Stage, echo_asks, new_session, stage
+from tests.support.processes.stage import Stage, new_session
 from tests.support.processes.up import ROOT
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.acceptance
-
-
-@pytest.fixture(scope="module")
-def a2a(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    folder = tmp_path_factory.mktemp("a2a")
-    with stage(folder / "up", echo_asks(folder)) as system:
-        yield system
 
 
 @pytest.fixture(params=["JSONRPC", "HTTP+JSON"])
@@ -101,14 +94,14 @@ def texts_of(task: Task) -> list[str]:
     return ["".join(part.text for part in artifact.parts) for artifact in task.artifacts]
 
 
-async def test_a_conversation_with_tools_streams_and_is_kept(a2a: Stage, binding: str) -> None:
+async def test_a_conversation_with_tools_streams_and_is_kept(asking: Stage, binding: str) -> None:
     def script(request: dict[str, Any]) -> Reply:
         last = request["messages"][-1]
         if last["role"] == "tool":
             return say(f"it is {last['content']}", chunks=3, thinking="easy")
         return call(("calculator", {"expression": "6*7"}), text="let me see")
 
-    async with a2a.model(script), client(a2a, binding) as agent:
+    async with asking.model(script), client(asking, binding) as agent:
         updates = await said(agent, message("what is 6*7?"))
         first = updates[0].task
         assert (first.status.state, list(first.artifacts)) == (TaskState.TASK_STATE_WORKING, [])
@@ -128,14 +121,14 @@ async def test_a_conversation_with_tools_streams_and_is_kept(a2a: Stage, binding
         assert [(task.id, len(task.artifacts)) for task in listed.tasks] == [(first.id, 0)]
 
 
-async def test_a_question_is_answered_by_a_message_to_the_task(a2a: Stage, binding: str) -> None:
+async def test_a_question_is_answered_by_a_message_to_the_task(asking: Stage, binding: str) -> None:
     def script(request: dict[str, Any]) -> Reply:
         last = request["messages"][-1]
         if last["content"] == "book":
             return call(("ask_user", {"question": "For when?"}))
         return say(f"booked for {last['content']}")
 
-    async with a2a.model(script), client(a2a, binding, streaming=False) as agent:
+    async with asking.model(script), client(asking, binding, streaming=False) as agent:
         [asked] = await said(agent, message("book"))
         waits = asked.task
         assert waits.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
@@ -157,7 +150,7 @@ async def test_a_question_is_answered_by_a_message_to_the_task(a2a: Stage, bindi
     ],
 )
 async def test_a_call_that_waits_is_decided_by_a_data_part(
-    a2a: Stage, binding: str, answer: dict[str, Any], text: str
+    asking: Stage, binding: str, answer: dict[str, Any], text: str
 ) -> None:
     def script(request: dict[str, Any]) -> Reply:
         last = request["messages"][-1]
@@ -165,7 +158,7 @@ async def test_a_call_that_waits_is_decided_by_a_data_part(
             return say(" ".join(str(m["content"]) for m in request["messages"] if m["role"] == "tool"))
         return call(("echo", {"text": "secret"}), ("get_time", {}))
 
-    async with a2a.model(script), client(a2a, binding) as agent:
+    async with asking.model(script), client(asking, binding) as agent:
         updates = await said(agent, message("say it"))
         last = updates[-1].status_update
         assert last.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
@@ -182,10 +175,10 @@ async def test_a_call_that_waits_is_decided_by_a_data_part(
         assert again.status_update.status.state == TaskState.TASK_STATE_COMPLETED
 
 
-async def test_a_void_attempt_is_replaced(a2a: Stage, binding: str) -> None:
+async def test_a_void_attempt_is_replaced(asking: Stage, binding: str) -> None:
     replies = [say("half of an answer", chunks=4, delay=0.1, cut_after=3), say("the whole answer", chunks=2)]
 
-    async with a2a.model(lambda _: replies.pop(0)), client(a2a, binding) as agent:
+    async with asking.model(lambda _: replies.pop(0)), client(asking, binding) as agent:
         updates = await said(agent, message("go"))
         assert list(joined(updates).values()) == ["the whole answer"]
         pieces = [update.artifact_update for update in updates if update.HasField("artifact_update")]
@@ -193,10 +186,10 @@ async def test_a_void_attempt_is_replaced(a2a: Stage, binding: str) -> None:
         assert [piece.append for piece in pieces].count(False) == 2
 
 
-async def test_who_was_cut_off_subscribes_and_gets_the_whole_text(a2a: Stage, binding: str) -> None:
+async def test_who_was_cut_off_subscribes_and_gets_the_whole_text(asking: Stage, binding: str) -> None:
     more = asyncio.Event()
     reply = say("one two three four", chunks=4, wait=more, wait_after=3)
-    async with a2a.model(lambda _: reply), client(a2a, binding) as agent:
+    async with asking.model(lambda _: reply), client(asking, binding) as agent:
         task = await first_of(agent, message("count"))
         following = agent.subscribe(SubscribeToTaskRequest(id=task))
         shown = (await anext(following)).task
@@ -213,9 +206,12 @@ async def test_who_was_cut_off_subscribes_and_gets_the_whole_text(a2a: Stage, bi
             await anext(agent.subscribe(SubscribeToTaskRequest(id=shown.id)))
 
 
-async def test_a_task_is_cancelled_once(a2a: Stage, binding: str) -> None:
+async def test_a_task_is_cancelled_once(asking: Stage, binding: str) -> None:
     never = asyncio.Event()
-    async with a2a.model(lambda _: say("x y", chunks=2, wait=never)), client(a2a, binding, streaming=False) as agent:
+    async with (
+        asking.model(lambda _: say("x y", chunks=2, wait=never)),
+        client(asking, binding, streaming=False) as agent,
+    ):
         [begun] = await said(agent, message("go"), return_immediately=True)
         assert begun.task.status.state in (TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING)
         ended = await agent.cancel_task(CancelTaskRequest(id=begun.task.id))
@@ -227,9 +223,9 @@ async def test_a_task_is_cancelled_once(a2a: Stage, binding: str) -> None:
         never.set()
 
 
-async def test_a_message_that_only_asks_for_an_action_is_answered_by_a_message(a2a: Stage, binding: str) -> None:
+async def test_a_message_that_only_asks_for_an_action_is_answered_by_a_message(asking: Stage, binding: str) -> None:
     never = asyncio.Event()
-    async with a2a.model(lambda _: say("x y", chunks=2, wait=never)), client(a2a, binding) as agent:
+    async with asking.model(lambda _: say("x y", chunks=2, wait=never)), client(asking, binding) as agent:
         begun = await first_task(agent, message("count to a million"))
         [stopped] = await said(agent, message("stop", context=begun.context_id))
         assert stopped.message.role == Role.ROLE_AGENT
@@ -237,7 +233,7 @@ async def test_a_message_that_only_asks_for_an_action_is_answered_by_a_message(a
         never.set()
 
 
-async def test_files_are_sent_and_made(a2a: Stage, binding: str) -> None:
+async def test_files_are_sent_and_made(asking: Stage, binding: str) -> None:
     seen: list[str] = []
 
     def script(request: dict[str, Any]) -> Reply:
@@ -246,13 +242,13 @@ async def test_files_are_sent_and_made(a2a: Stage, binding: str) -> None:
 
     sent = message("what is in it?")
     sent.parts.append(Part(raw=b"42", filename="../n.txt", media_type="text/plain"))
-    async with a2a.model(script), client(a2a, binding, streaming=False) as agent, a2a.api() as api:
+    async with asking.model(script), client(asking, binding, streaming=False) as agent, asking.api() as api:
         [done] = await said(agent, sent)
         [file] = (await api.get(f"/v1/sessions/{done.task.context_id}/files"))["items"]
         assert (file["path"].rpartition("/")[2], file["size"]) == ("1-n.txt", 2)
         assert file["path"] in seen[0]
         name = message("again", context=done.task.context_id)
-        name.parts.append(Part(url=f"{a2a.url}/v1/sessions/{done.task.context_id}/files/{file['path']}"))
+        name.parts.append(Part(url=f"{asking.url}/v1/sessions/{done.task.context_id}/files/{file['path']}"))
         await said(agent, name)
         assert "[Attached files: " + file["path"] in seen[1]
         sent.parts[1].raw = b"43"
@@ -260,8 +256,8 @@ async def test_files_are_sent_and_made(a2a: Stage, binding: str) -> None:
             await said(agent, sent)
 
 
-async def test_a_task_that_fails_says_why(a2a: Stage, binding: str) -> None:
-    async with a2a.model(lambda _: fail(400, message="no such model")), client(a2a, binding) as agent:
+async def test_a_task_that_fails_says_why(asking: Stage, binding: str) -> None:
+    async with asking.model(lambda _: fail(400, message="no such model")), client(asking, binding) as agent:
         updates = await said(agent, message("go"))
         status = updates[-1].status_update.status
         assert status.state == TaskState.TASK_STATE_FAILED
@@ -272,16 +268,16 @@ async def test_a_task_that_fails_says_why(a2a: Stage, binding: str) -> None:
             await said(agent, unknown)
 
 
-async def test_a_client_of_version_0_3_is_served(a2a: Stage) -> None:
+async def test_a_client_of_version_0_3_is_served(asking: Stage) -> None:
     part = {"kind": "text", "text": "hi"}
     params = {"message": {"kind": "message", "messageId": "m1", "role": "user", "parts": [part]}}
     body = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": params}
     async with (
-        a2a.model(lambda _: say("hello")),
-        httpx.AsyncClient(base_url=a2a.url, timeout=PATIENCE_S, trust_env=False) as http,
+        asking.model(lambda _: say("hello")),
+        httpx.AsyncClient(base_url=asking.url, timeout=PATIENCE_S, trust_env=False) as http,
     ):
         card = (await http.get("/.well-known/agent-card.json")).json()
-        assert card["url"] == f"{a2a.url}/a2a"
+        assert card["url"] == f"{asking.url}/a2a"
         assert {skill["id"] for skill in card["skills"]} >= {"executor"}
         answered = (await http.post("/a2a", json=body)).json()["result"]
         assert (answered["kind"], answered["status"]["state"]) == ("task", "completed")
@@ -312,7 +308,7 @@ async def turns_of(packages: Path, system: Stage, binding: str, *turns: dict[str
     return seen
 
 
-async def test_the_client_in_javascript_talks_decides_and_answers(a2a: Stage, binding: str, packages: Path) -> None:
+async def test_the_client_in_javascript_talks_decides_and_answers(asking: Stage, binding: str, packages: Path) -> None:
     def script(request: dict[str, Any]) -> Reply:
         last = request["messages"][-1]
         if last["role"] == "tool":
@@ -321,10 +317,10 @@ async def test_the_client_in_javascript_talks_decides_and_answers(a2a: Stage, bi
             return call(("ask_user", {"question": "For when?"}))
         return call(("echo", {"text": "hello"})) if last["content"] == "echo" else say(f"so: {last['content']}")
 
-    async with a2a.model(script):
+    async with asking.model(script):
         asked, answered, waits, decided = await turns_of(
             packages,
-            a2a,
+            asking,
             binding,
             {"say": "book"},
             {"say": "Monday", "answers": True},

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -33,20 +33,13 @@ from tests.support.javascript.packages import installed
 from tests.support.models.replies import Reply, call, say
 from tests.support.outside.webhook_receiver import BROKEN, OK, Receiver, webhook_receiver
 from tests.support.processes.crew import crew
-from tests.support.processes.stage import Stage, echo_asks, new_session, stage
+from tests.support.processes.stage import Stage, new_session
 from tests.support.processes.up import ROOT
 from tests.support.redis.redis_server import RedisServer
 from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.acceptance
 COUNTS = {"gateway": 2, "router": 1, "task-runner": 1, "tool-worker": 1}
-
-
-@pytest.fixture(scope="module")
-def a2a(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    folder = tmp_path_factory.mktemp("a2a")
-    with stage(folder / "up", {**echo_asks(folder), "PENTAD_WEB_ALLOW": "127.0.0.1"}) as system:
-        yield system
 
 
 @pytest.fixture(params=["JSONRPC", "HTTP+JSON"])
@@ -76,9 +69,11 @@ async def task_of(agent: Client, text: str, pushed: TaskPushNotificationConfig, 
 
 
 def updates(receiver: Receiver) -> list[StreamResponse]:
-    """Return the updates that came, each once, as the SDK reads them."""
-    found = {each.headers["webhook-id"]: json.loads(each.body) for each in reversed(receiver.requests())}
-    return [ParseDict(each, StreamResponse()) for each in reversed(found.values())]
+    """Return the updates that came, each once, in the order of their first coming, as the SDK reads them."""
+    found = dict[str, Any]()
+    for each in receiver.requests():
+        found.setdefault(each.headers["webhook-id"], json.loads(each.body))
+    return [ParseDict(each, StreamResponse()) for each in found.values()]
 
 
 def states(receiver: Receiver) -> list[TaskState]:
@@ -97,12 +92,12 @@ def script(request: dict[str, Any]) -> Reply:
 
 
 @pytest.mark.parametrize("streaming", [True, False])
-async def test_a_message_brings_its_config_and_its_task_is_told(a2a: Stage, binding: str, streaming: bool) -> None:
+async def test_a_message_brings_its_config_and_its_task_is_told(asking: Stage, binding: str, streaming: bool) -> None:
     """The tool call waits for a person: the client hangs up, and the decision comes from elsewhere."""
     async with (
-        a2a.model(script),
+        asking.model(script),
         webhook_receiver() as receiver,
-        client(a2a.url, binding, streaming=streaming) as agent,
+        client(asking.url, binding, streaming=streaming) as agent,
     ):
         task = await task_of(agent, "echo", config(receiver))
         await wait_until("the wait", lambda: TaskState.TASK_STATE_INPUT_REQUIRED in states(receiver))
@@ -110,7 +105,7 @@ async def test_a_message_brings_its_config_and_its_task_is_told(a2a: Stage, bind
         (_, data) = asked.status_update.status.message.parts
         assert data.data.struct_value["tool"] == "echo"
         path = f"/v1/tasks/{task.id}/approvals/{data.data.struct_value['tool_call_id']}"
-        async with httpx.AsyncClient(base_url=a2a.url, timeout=PATIENCE_S, trust_env=False) as http:
+        async with httpx.AsyncClient(base_url=asking.url, timeout=PATIENCE_S, trust_env=False) as http:
             assert (await http.post(path, json={"approved": True})).status_code == 200
         await wait_until("the end", lambda: has_ended(receiver))
         texts = [u.artifact_update.artifact.parts[0].text for u in updates(receiver) if u.HasField("artifact_update")]
@@ -121,8 +116,8 @@ async def test_a_message_brings_its_config_and_its_task_is_told(a2a: Stage, bind
             assert request.headers["x-a2a-notification-token"] == "tok-123"
 
 
-async def test_the_client_in_python_keeps_lists_and_deletes_configs(a2a: Stage, binding: str) -> None:
-    async with a2a.model(script), webhook_receiver() as receiver, client(a2a.url, binding) as agent:
+async def test_the_client_in_python_keeps_lists_and_deletes_configs(asking: Stage, binding: str) -> None:
+    async with asking.model(script), webhook_receiver() as receiver, client(asking.url, binding) as agent:
         task = await task_of(agent, "hi", config(receiver))
         await wait_until("the end", lambda: has_ended(receiver))
         made = await agent.create_task_push_notification_config(config(receiver, id="c1", task_id=task.id))
@@ -144,23 +139,23 @@ async def test_the_client_in_python_keeps_lists_and_deletes_configs(a2a: Stage, 
         assert again.context_id == task.context_id
 
 
-async def test_a_private_address_is_refused(a2a: Stage, binding: str) -> None:
-    async with a2a.model(script), client(a2a.url, binding) as agent:
+async def test_a_private_address_is_refused(asking: Stage, binding: str) -> None:
+    async with asking.model(script), client(asking.url, binding) as agent:
         with pytest.raises(A2AError, match="PENTAD_WEB_ALLOW"):
             await task_of(agent, "hi", TaskPushNotificationConfig(url="http://10.0.0.1/"))
 
 
-async def test_the_client_in_javascript_gets_them(a2a: Stage, binding: str) -> None:
+async def test_the_client_in_javascript_gets_them(asking: Stage, binding: str) -> None:
     packages = installed("@a2a-js/sdk@1.3.0")
     if packages is None:
         pytest.skip("the official client of A2A cannot be installed here: it needs node, npm and its registry")
     name = packages / f"a2a_push-{new_session()}.mjs"
     name.write_text((ROOT / "tests" / "support" / "javascript" / "a2a_push.mjs").read_text())
-    async with a2a.model(script), webhook_receiver() as receiver:
+    async with asking.model(script), webhook_receiver() as receiver:
         process = await asyncio.create_subprocess_exec(
             "node", str(name), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, cwd=packages
         )
-        asked = {"url": a2a.url, "binding": binding, "id": new_session(), "receiver": receiver.url()}
+        asked = {"url": asking.url, "binding": binding, "id": new_session(), "receiver": receiver.url()}
         told, _ = await process.communicate(json.dumps(asked).encode())
         name.unlink()
         seen = json.loads(told)

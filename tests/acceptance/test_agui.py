@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +10,12 @@ from httpx2 import AsyncClient
 
 from tests.support.javascript.packages import installed
 from tests.support.models.replies import Reply, call, fail, say
-from tests.support.processes.stage import Stage, echo_asks, new_session, stage
+from tests.support.processes.stage import Stage, new_session
 from tests.support.processes.up import ROOT
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.acceptance
 _CLIENT = ROOT / "tests" / "support" / "javascript" / "agui_client.mjs"
-
-
-@pytest.fixture(scope="module")
-def agui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    folder = tmp_path_factory.mktemp("agui")
-    with stage(folder / "up", echo_asks(folder)) as system:
-        yield system
 
 
 @pytest.fixture(scope="module")
@@ -51,15 +43,15 @@ def kinds(run: dict[str, Any]) -> list[str]:
     return [event["type"] for event in run["events"]]
 
 
-async def test_the_official_client_sees_tools_texts_and_the_end(agui: Stage, packages: Path) -> None:
+async def test_the_official_client_sees_tools_texts_and_the_end(asking: Stage, packages: Path) -> None:
     def script(request: dict[str, Any]) -> Reply:
         last = request["messages"][-1]
         if last["role"] == "tool":
             return say(f"it is {last['content']}", chunks=3, thinking="easy")
         return call(("calculator", {"expression": "6*7"}), text="let me see")
 
-    async with agui.model(script):
-        first, second = await run(packages, agui, {"run": "r1", "say": "what is 6*7?"}, {"run": "r2", "say": "again"})
+    async with asking.model(script):
+        first, second = await run(packages, asking, {"run": "r1", "say": "what is 6*7?"}, {"run": "r2", "say": "again"})
     assert (first["error"], second["error"]) == (None, None)
     assert kinds(first)[0] == "RUN_STARTED"
     assert first["events"][-1]["outcome"] == {"type": "success"}
@@ -76,7 +68,7 @@ async def test_the_official_client_sees_tools_texts_and_the_end(agui: Stage, pac
     assert next(e["name"] for e in second["events"] if e["type"] == "CUSTOM") == "pentad.message_routed"
 
 
-async def test_a_pages_own_tool_is_called_and_its_result_goes_on_with_the_turn(agui: Stage, packages: Path) -> None:
+async def test_a_pages_own_tool_is_called_and_its_result_goes_on_with_the_turn(asking: Stage, packages: Path) -> None:
     tools = [{"name": "get_place", "description": "Where the user is", "parameters": {"type": "object"}}]
 
     def script(request: dict[str, Any]) -> Reply:
@@ -87,10 +79,10 @@ async def test_a_pages_own_tool_is_called_and_its_result_goes_on_with_the_turn(a
             call(("get_place", {"exact": True}), ("calculator", {"expression": "6*7"})) if not results else say("yes")
         )
 
-    async with agui.model(script) as model:
+    async with asking.model(script) as model:
         first, second, third = await run(
             packages,
-            agui,
+            asking,
             {"run": "r1", "say": "where am I, and 6*7?", "tools": tools},
             {"run": "r2", "results": {"get_place": "in Berlin"}, "tools": tools},
             {"run": "r3", "say": "sure?", "tools": tools},
@@ -118,7 +110,7 @@ async def test_a_pages_own_tool_is_called_and_its_result_goes_on_with_the_turn(a
     ],
 )
 async def test_a_call_that_waits_for_approval_interrupts_the_run(
-    agui: Stage, packages: Path, answer: Any, said: str
+    asking: Stage, packages: Path, answer: Any, said: str
 ) -> None:
     def script(request: dict[str, Any]) -> Reply:
         last = request["messages"][-1]
@@ -126,8 +118,8 @@ async def test_a_call_that_waits_for_approval_interrupts_the_run(
             return say(" ".join(str(m["content"]) for m in request["messages"] if m["role"] == "tool"))
         return call(("echo", {"text": "secret"}), ("get_time", {}))
 
-    async with agui.model(script):
-        first, second = await run(packages, agui, {"run": "r1", "say": "say it"}, {"run": "r2", "resume": [answer]})
+    async with asking.model(script):
+        first, second = await run(packages, asking, {"run": "r1", "say": "say it"}, {"run": "r2", "resume": [answer]})
     [asked] = first["interrupts"]
     assert (asked["reason"], asked["toolCallId"]) == ("approval", asked["id"].partition("/")[2])
     assert asked["metadata"]["tool"] == "echo"
@@ -138,46 +130,49 @@ async def test_a_call_that_waits_for_approval_interrupts_the_run(
     assert said in second["messages"][-1]["content"]
 
 
-async def test_a_question_is_answered_by_the_next_run(agui: Stage, packages: Path) -> None:
+async def test_a_question_is_answered_by_the_next_run(asking: Stage, packages: Path) -> None:
     def script(request: dict[str, Any]) -> Reply:
         last = request["messages"][-1]
         if last["content"] == "book":
             return call(("ask_user", {"question": "For when?"}))
         return say(f"booked for {last['content']}")
 
-    async with agui.model(script):
-        first, second = await run(packages, agui, {"run": "r1", "say": "book"}, {"run": "r2", "resume": ["Monday"]})
+    async with asking.model(script):
+        first, second = await run(packages, asking, {"run": "r1", "say": "book"}, {"run": "r2", "resume": ["Monday"]})
     [asked] = first["interrupts"]
     assert (asked["reason"], asked["message"]) == ("question", "For when?")
     assert (first["error"], second["error"]) == (None, None)
     assert second["messages"][-1]["content"] == "booked for Monday"
 
 
-async def test_a_void_attempt_leaves_no_text_behind(agui: Stage, packages: Path) -> None:
+async def test_a_void_attempt_leaves_no_text_behind(asking: Stage, packages: Path) -> None:
     replies = [say("half of an answer", chunks=4, delay=0.1, cut_after=3), say("the whole answer", chunks=2)]
 
     def script(request: dict[str, Any]) -> Reply:
         return replies.pop(0)
 
-    async with agui.model(script):
-        [seen] = await run(packages, agui, {"run": "r1", "say": "go"})
+    async with asking.model(script):
+        [seen] = await run(packages, asking, {"run": "r1", "say": "go"})
     assert seen["error"] is None
     assert "MESSAGES_SNAPSHOT" in kinds(seen)
     assert [m["content"] for m in seen["messages"]] == ["go", "the whole answer"]
 
 
-async def test_a_run_that_fails_is_an_error_of_the_client(agui: Stage, packages: Path) -> None:
-    async with agui.model(lambda _: fail(400, message="no such model")):
-        [seen] = await run(packages, agui, {"run": "r1", "say": "go"})
+async def test_a_run_that_fails_is_an_error_of_the_client(asking: Stage, packages: Path) -> None:
+    async with asking.model(lambda _: fail(400, message="no such model")):
+        [seen] = await run(packages, asking, {"run": "r1", "say": "go"})
     assert seen["events"][-1]["type"] == "RUN_ERROR"
     assert "no such model" in seen["events"][-1]["message"]
 
 
-async def test_a_client_that_was_cut_off_takes_the_run_up_where_it_was(agui: Stage) -> None:
+async def test_a_client_that_was_cut_off_takes_the_run_up_where_it_was(asking: Stage) -> None:
     thread, more = new_session(), asyncio.Event()
     reply = say("one two three four", chunks=4, wait=more, wait_after=2)
     body = {"threadId": thread, "runId": "r1", "messages": [{"id": "u", "role": "user", "content": "count"}]}
-    async with agui.model(lambda _: reply), AsyncClient(base_url=agui.url, trust_env=False, timeout=PATIENCE_S) as http:
+    async with (
+        asking.model(lambda _: reply),
+        AsyncClient(base_url=asking.url, trust_env=False, timeout=PATIENCE_S) as http,
+    ):
         seen, cursor = [], ""
         async with http.stream("POST", "/agui", json=body) as response:
             async for line in response.aiter_lines():
@@ -222,7 +217,7 @@ def text_in(events: list[Any]) -> str:
     return "".join(event["delta"] for event in events if event["type"] == "TEXT_MESSAGE_CONTENT")
 
 
-async def test_a_run_that_a_decision_has_begun_is_taken_up_by_its_id(agui: Stage) -> None:
+async def test_a_run_that_a_decision_has_begun_is_taken_up_by_its_id(asking: Stage) -> None:
     thread, more = new_session(), asyncio.Event()
 
     def script(request: dict[str, Any]) -> Reply:
@@ -231,7 +226,7 @@ async def test_a_run_that_a_decision_has_begun_is_taken_up_by_its_id(agui: Stage
         return call(("echo", {"text": "secret"}), text="let me see")
 
     said = {"threadId": thread, "runId": "r1", "messages": [{"id": "u", "role": "user", "content": "say it"}]}
-    async with agui.model(script), AsyncClient(base_url=agui.url, trust_env=False, timeout=PATIENCE_S) as http:
+    async with asking.model(script), AsyncClient(base_url=asking.url, trust_env=False, timeout=PATIENCE_S) as http:
         first, _ = await told_by(http, said)
         [asked] = first[-1]["outcome"]["interrupts"]
         answer = {"interruptId": asked["id"], "status": "resolved", "payload": True}
@@ -256,7 +251,7 @@ async def test_a_run_that_a_decision_has_begun_is_taken_up_by_its_id(agui: Stage
     assert foreign.status_code == 404
 
 
-async def test_a_snapshot_of_a_run_that_a_decision_has_begun_has_each_text_once(agui: Stage) -> None:
+async def test_a_snapshot_of_a_run_that_a_decision_has_begun_has_each_text_once(asking: Stage) -> None:
     thread = new_session()
 
     def script(request: dict[str, Any]) -> Reply:
@@ -265,7 +260,7 @@ async def test_a_snapshot_of_a_run_that_a_decision_has_begun_has_each_text_once(
         return call(("echo", {"text": "secret"}))
 
     said = {"threadId": thread, "runId": "r1", "messages": [{"id": "u", "role": "user", "content": "say it"}]}
-    async with agui.model(script), AsyncClient(base_url=agui.url, trust_env=False, timeout=PATIENCE_S) as http:
+    async with asking.model(script), AsyncClient(base_url=asking.url, trust_env=False, timeout=PATIENCE_S) as http:
         first, _ = await told_by(http, said)
         [asked] = first[-1]["outcome"]["interrupts"]
         answer = {"interruptId": asked["id"], "status": "resolved", "payload": True}
@@ -277,7 +272,7 @@ async def test_a_snapshot_of_a_run_that_a_decision_has_begun_has_each_text_once(
     assert texts == ["say it", "it is said"]
 
 
-async def test_a_message_while_a_call_waits_interrupts_its_run_with_that_call(agui: Stage) -> None:
+async def test_a_message_while_a_call_waits_interrupts_its_run_with_that_call(asking: Stage) -> None:
     """The official client allows no such run; others may."""
     thread = new_session()
 
@@ -290,7 +285,7 @@ async def test_a_message_while_a_call_waits_interrupts_its_run_with_that_call(ag
         last = json.loads(told.text.strip().rpartition("data: ")[2])
         return [each["toolCallId"] for each in last["outcome"]["interrupts"]]
 
-    async with agui.model(script), AsyncClient(base_url=agui.url, trust_env=False, timeout=PATIENCE_S) as http:
+    async with asking.model(script), AsyncClient(base_url=asking.url, trust_env=False, timeout=PATIENCE_S) as http:
         first = await interrupts(http, "r1", "say it")
         assert len(first) == 1
         assert await interrupts(http, "r2", "use the other words") == first

@@ -26,14 +26,6 @@ EPHEMERAL = ("content", "thinking", "tool_progress")
 KILLS = 4
 
 
-@pytest.fixture(scope="module")
-def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """A system in which a person must allow each call of ``echo``."""
-    folder = tmp_path_factory.mktemp("javascript")
-    with stage(folder / "up", echo_asks(folder)) as system:
-        yield system
-
-
 @pytest.fixture
 def guarded(tmp_path: Path) -> Iterator[tuple[Stage, int]]:
     """Such a system with an API key, which lets in pages of this port."""

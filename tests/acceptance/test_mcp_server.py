@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from mcp_types import CallToolResult, ElicitRequestFormParams, ElicitResult
 from tests.support.javascript.packages import installed
 from tests.support.models.replies import Reply, call, say
 from tests.support.processes.cluster import Cluster
-from tests.support.processes.stage import Stage, echo_asks, new_session, stage
+from tests.support.processes.stage import Stage, new_session
 from tests.support.processes.up import ROOT
 from tests.support.waiting import wait_until
 
@@ -35,19 +35,6 @@ _GRADE = {
         "$defs": {"Grade": {"enum": ["good", "bad"]}},
     },
 }
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    folder = tmp_path_factory.mktemp("mcp-server")
-    (folder / "instructions.json").write_text(json.dumps({"instructions": [_GRADE]}))
-    settings = {
-        **echo_asks(folder),
-        "PENTAD_INSTRUCTIONS": str(folder / "instructions.json"),
-        "PENTAD_FILES": str(folder / "files"),
-    }
-    with stage(folder / "up", settings) as system:
-        yield system
 
 
 def model(request: dict[str, Any]) -> Reply:
@@ -88,14 +75,14 @@ def text_of(result: CallToolResult) -> str:
 
 
 @pytest.mark.parametrize("era", _ERAS)
-async def test_a_conversation_with_tools_and_progress(served: Stage, era: str) -> None:
+async def test_a_conversation_with_tools_and_progress(asking: Stage, era: str) -> None:
     told: list[str | None] = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         told.append(message)
 
     session = new_session()
-    async with served.model(model), connected(served.url, era) as client:
+    async with asking.model(model), connected(asking.url, era) as client:
         sent = {"content": "what is 6*7?", "session_id": session, "message_id": "m1"}
         first = await client.call_tool("send", sent, progress_callback=on_progress)
         repeated = await client.call_tool("send", sent)
@@ -112,8 +99,8 @@ async def test_a_conversation_with_tools_and_progress(served: Stage, era: str) -
 
 
 @pytest.mark.parametrize("era", _ERAS)
-async def test_instructions_are_tools_with_their_schemas(served: Stage, era: str) -> None:
-    async with served.model(model), connected(served.url, era) as client:
+async def test_instructions_are_tools_with_their_schemas(asking: Stage, era: str) -> None:
+    async with asking.model(model), connected(asking.url, era) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         graded = await client.call_tool("run__grade", {"input": "an essay"})
         by_name = await client.call_tool("run", {"name": "simple", "input": "hello"})
@@ -143,27 +130,27 @@ async def test_instructions_are_tools_with_their_schemas(served: Stage, era: str
         (None, "refused"),
     ],
 )
-async def test_an_approval_is_asked_of_the_person(served: Stage, answer: Any, said: str) -> None:
+async def test_an_approval_is_asked_of_the_person(asking: Stage, answer: Any, said: str) -> None:
     given = ElicitResult(action="decline") if answer is None else ElicitResult(action="accept", content=answer)
     person = Person(given)
-    async with served.model(model), connected(served.url, "auto", person) as client:
+    async with asking.model(model), connected(asking.url, "auto", person) as client:
         result = await client.call_tool("send", {"content": "say secret"})
     assert 'echo({"text":"secret"})' in person.asked[0].message
     assert said in text_of(result)
     assert result.structured_content["status"] == "completed"
 
 
-async def test_a_question_is_asked_of_the_person(served: Stage) -> None:
+async def test_a_question_is_asked_of_the_person(asking: Stage) -> None:
     person = Person(ElicitResult(action="accept", content={"answer": "Monday"}))
-    async with served.model(model), connected(served.url, "auto", person) as client:
+    async with asking.model(model), connected(asking.url, "auto", person) as client:
         result = await client.call_tool("run__executor", {"input": "book a table"})
     assert person.asked[0].message == "For when?"
     assert result.structured_content["answer"] == "heard Monday"
 
 
-async def test_a_person_who_closes_the_question_has_not_decided(served: Stage) -> None:
+async def test_a_person_who_closes_the_question_has_not_decided(asking: Stage) -> None:
     person = Person(ElicitResult(action="cancel"))
-    async with served.model(model), connected(served.url, "auto", person) as client:
+    async with asking.model(model), connected(asking.url, "auto", person) as client:
         closed = await client.call_tool("send", {"content": "say secret"})
         ids = {name: closed.structured_content[name] for name in ("session_id", "message_id")}
         [waiting] = closed.structured_content["waiting"]
@@ -176,8 +163,8 @@ async def test_a_person_who_closes_the_question_has_not_decided(served: Stage) -
     assert state.structured_content["answer"] == "it is secret"
 
 
-async def test_a_client_without_a_way_back_is_told_in_words(served: Stage) -> None:
-    async with served.model(model), connected(served.url, "legacy") as client:
+async def test_a_client_without_a_way_back_is_told_in_words(asking: Stage) -> None:
+    async with asking.model(model), connected(asking.url, "legacy") as client:
         asked = await client.call_tool("send", {"content": "say secret"})
         [waiting] = asked.structured_content["waiting"]
         assert waiting["tool_call_id"] in text_of(asked)
@@ -194,8 +181,8 @@ async def test_a_client_without_a_way_back_is_told_in_words(served: Stage) -> No
 
 
 @pytest.mark.parametrize("era", _ERAS)
-async def test_memory_is_noted_found_and_opened(served: Stage, era: str) -> None:
-    async with connected(served.url, era) as client:
+async def test_memory_is_noted_found_and_opened(asking: Stage, era: str) -> None:
+    async with connected(asking.url, era) as client:
         noted = await client.call_tool("memory_note", {"text": f"The ferry of {era} leaves at nine."})
         found = await client.call_tool("memory_search", {"query": f"when does the ferry of {era} leave?"})
         hit = found.structured_content["hits"][0]
@@ -208,12 +195,12 @@ async def test_memory_is_noted_found_and_opened(served: Stage, era: str) -> None
 
 
 @pytest.mark.parametrize("era", _ERAS)
-async def test_files_of_sessions_are_resources(served: Stage, era: str) -> None:
+async def test_files_of_sessions_are_resources(asking: Stage, era: str) -> None:
     session = f"{new_session()}-{era}"
     async with (
-        served.model(model),
-        connected(served.url, era) as client,
-        httpx2.AsyncClient(base_url=served.url, trust_env=False) as http,
+        asking.model(model),
+        connected(asking.url, era) as client,
+        httpx2.AsyncClient(base_url=asking.url, trust_env=False) as http,
     ):
         await client.call_tool("send", {"content": "hi", "session_id": session})
         files = {"notes/a b.md": b"# hello", "image.png": b"\x89PNG\x00", "big.txt": bytes(1 << 21)}
@@ -242,7 +229,7 @@ def packages() -> Path:
 
 
 @pytest.mark.parametrize("era", ["2025", "2026"])
-async def test_the_official_clients_in_javascript(served: Stage, packages: Path, era: str) -> None:
+async def test_the_official_clients_in_javascript(asking: Stage, packages: Path, era: str) -> None:
     session = new_session()
     script = packages / "mcp_client.mjs"
     script.write_text(_SCRIPT.read_text())
@@ -252,8 +239,8 @@ async def test_the_official_clients_in_javascript(served: Stage, packages: Path,
         {"name": "run__grade", "arguments": {"input": "an essay"}},
     ]
     approves = [{"action": "accept", "content": {"approved": True}}]
-    asked = {"era": era, "url": served.url, "calls": calls, "answers": approves}
-    async with served.model(model), httpx2.AsyncClient(base_url=served.url, trust_env=False) as http:
+    asked = {"era": era, "url": asking.url, "calls": calls, "answers": approves}
+    async with asking.model(model), httpx2.AsyncClient(base_url=asking.url, trust_env=False) as http:
         await http.put(f"/v1/sessions/{session}/files/a.txt", content=b"hello")
         process = await asyncio.create_subprocess_exec(
             "node",
@@ -332,13 +319,13 @@ async def test_a_question_is_answered_at_another_gateway(cluster: Cluster) -> No
     assert answers[0]["structuredContent"]["message_id"] == answers[1]["structuredContent"]["message_id"]
 
 
-async def test_the_holder_of_a_token_is_asked_only_what_the_token_may_answer(served: Stage) -> None:
+async def test_the_holder_of_a_token_is_asked_only_what_the_token_may_answer(asking: Stage) -> None:
     session = new_session()
-    async with served.model(model), served.api() as api:
+    async with asking.model(model), asking.api() as api:
         for may in (["read", "send"], ["read", "send", "approve"]):
             given = await api.post("/v1/tokens", {"session_id": session, "may": may}, status=200)
             sent = {"name": "send", "arguments": {"content": f"say secret {len(may)}"}}
-            result = await _posted(served.url, sent, given["token"])
+            result = await _posted(asking.url, sent, given["token"])
             if "approve" in may:
                 assert result["resultType"] == "input_required"
             else:
@@ -368,11 +355,11 @@ async def _posted(url: str, params: dict[str, Any], token: str = "") -> dict[str
     return result
 
 
-async def test_what_takes_longer_than_the_caller_waits_goes_on(served: Stage) -> None:
+async def test_what_takes_longer_than_the_caller_waits_goes_on(asking: Stage) -> None:
     go = asyncio.Event()
     async with (
-        served.model(lambda _: say("at last", chunks=2, wait=go, wait_after=1)),
-        connected(served.url, "auto") as client,
+        asking.model(lambda _: say("at last", chunks=2, wait=go, wait_after=1)),
+        connected(asking.url, "auto") as client,
     ):
         begun = await client.call_tool("run__simple", {"input": "think", "wait": 0.05})
         ids = {name: begun.structured_content[name] for name in ("session_id", "message_id")}
@@ -390,9 +377,9 @@ async def test_what_takes_longer_than_the_caller_waits_goes_on(served: Stage) ->
     assert ended.structured_content["answer"] == "at last"
 
 
-async def test_a_run_is_cancelled(served: Stage) -> None:
+async def test_a_run_is_cancelled(asking: Stage) -> None:
     reply = say("never", chunks=2, wait=asyncio.Event(), wait_after=1)
-    async with served.model(lambda _: reply), connected(served.url, "auto") as client:
+    async with asking.model(lambda _: reply), connected(asking.url, "auto") as client:
         begun = await client.call_tool("run__simple", {"input": "think", "wait": 0.05})
         ids = {name: begun.structured_content[name] for name in ("session_id", "message_id")}
 

@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
@@ -15,7 +14,7 @@ from openai import AsyncOpenAI
 
 from tests.support.javascript.packages import installed
 from tests.support.models.replies import Reply, call, cut, fail, say
-from tests.support.processes.stage import Stage, echo_asks, new_session, stage
+from tests.support.processes.stage import Stage, new_session
 from tests.support.processes.up import ROOT
 from tests.support.waiting import wait_until
 
@@ -27,24 +26,9 @@ _PNG = base64.b64decode(
 _OPERATOR = {"Authorization": "Bearer the-operator"}
 
 
-@pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    folder = tmp_path_factory.mktemp("openai")
-    (folder / "instructions.json").write_text(
-        '{"instructions": [{"name": "pirate", "system_prompt": "Speak like a pirate.", "tools": []}]}'
-    )
-    settings = {
-        **echo_asks(folder),
-        "PENTAD_INSTRUCTIONS": str(folder / "instructions.json"),
-        "PENTAD_ADMIN_KEY": "the-operator",
-    }
-    with stage(folder / "up", settings) as running:
-        yield running
-
-
-def client(system: Stage, **headers: str) -> AsyncOpenAI:
+def client(asking: Stage, **headers: str) -> AsyncOpenAI:
     return AsyncOpenAI(
-        api_key="none", base_url=f"{system.url}/openai/v1", default_headers=headers, timeout=15, max_retries=0
+        api_key="none", base_url=f"{asking.url}/openai/v1", default_headers=headers, timeout=15, max_retries=0
     )
 
 
@@ -66,14 +50,14 @@ def unique(text: str) -> str:
     return f"{text} {uuid4().hex[:8]}"
 
 
-async def test_the_official_client_streams_thoughts_tools_text_and_usage(system: Stage) -> None:
+async def test_the_official_client_streams_thoughts_tools_text_and_usage(asking: Stage) -> None:
     def script(request: dict[str, Any]) -> Reply:
         last = request["messages"][-1]
         if last["role"] == "tool":
             return say(f"it is {last['content']}", chunks=3, thinking="easy")
         return call(("calculator", {"expression": "6*7"}), text="let me see")
 
-    async with system.model(script), client(system) as ai:
+    async with asking.model(script), client(asking) as ai:
         stream = await ai.chat.completions.create(
             model="pentad",
             messages=[user(unique("what is 6*7?"))],
@@ -95,12 +79,12 @@ async def test_the_official_client_streams_thoughts_tools_text_and_usage(system:
     assert {"type": "status", "data": {"description": "calculator", "done": True}} in shown
 
 
-async def test_a_conversation_goes_on_in_its_session_and_an_edited_message_forks_it(system: Stage) -> None:
+async def test_a_conversation_goes_on_in_its_session_and_an_edited_message_forks_it(asking: Stage) -> None:
     def script(request: dict[str, Any]) -> Reply:
         return say(f"answer to {said(request)[-1][1]}")
 
     first = user(unique("first"))
-    async with system.model(script) as model, client(system) as ai:
+    async with asking.model(script) as model, client(asking) as ai:
 
         async def ask(*messages: Any) -> tuple[str, str]:
             raw = await ai.chat.completions.with_raw_response.create(model="pentad", messages=list(messages))
@@ -121,10 +105,10 @@ async def test_a_conversation_goes_on_in_its_session_and_an_edited_message_forks
     assert (of_fork, of_first) == (fork, session)
 
 
-async def test_the_same_request_again_is_one_turn(system: Stage) -> None:
+async def test_the_same_request_again_is_one_turn(asking: Stage) -> None:
     body = {"model": "pentad", "messages": [user(unique("once"))]}
     more = asyncio.Event()
-    async with system.model(lambda _: say("done", wait=more)) as model, http(system) as rest:
+    async with asking.model(lambda _: say("done", wait=more)) as model, http(asking) as rest:
         first = asyncio.create_task(rest.post("/openai/v1/chat/completions", json=body))
         await wait_until("the model is asked", lambda: model.chats)
         second = asyncio.create_task(rest.post("/openai/v1/chat/completions", json=body))
@@ -145,31 +129,31 @@ async def test_the_same_request_again_is_one_turn(system: Stage) -> None:
     assert refused.headers["x-should-retry"] == "false"
 
 
-def http(system: Stage) -> AsyncClient:
-    return AsyncClient(base_url=system.url, trust_env=False, timeout=15)
+def http(asking: Stage) -> AsyncClient:
+    return AsyncClient(base_url=asking.url, trust_env=False, timeout=15)
 
 
-async def test_a_conversation_from_elsewhere_begins_a_session_with_its_past(system: Stage) -> None:
+async def test_a_conversation_from_elsewhere_begins_a_session_with_its_past(asking: Stage) -> None:
     messages = [
         {"role": "system", "content": "Answer in one word."},
         user(unique("my name is Ada")),
         assistant("hello Ada"),
         user("what is my name?"),
     ]
-    async with system.model(lambda _: say("Ada")) as model, client(system) as ai:
+    async with asking.model(lambda _: say("Ada")) as model, client(asking) as ai:
         raw = await ai.chat.completions.with_raw_response.create(model="pentad", messages=messages)
         session = raw.headers["x-pentad-session"]
         told = said(model.chats[-1])
     assert "Answer in one word." in told[0][1]
     assert told[1:] == [("user", messages[1]["content"]), ("assistant", "hello Ada"), ("user", "what is my name?")]
-    async with http(system) as rest:
+    async with http(asking) as rest:
         kept = (await rest.get(f"/v1/sessions/{session}/messages")).json()["items"]
     assert [m["content"] for m in kept][-4:] == [messages[1]["content"], "hello Ada", "what is my name?", "Ada"]
 
 
-async def test_a_named_session_goes_on_with_the_last_message_alone(system: Stage) -> None:
+async def test_a_named_session_goes_on_with_the_last_message_alone(asking: Stage) -> None:
     session = new_session()
-    async with system.model(lambda _: say("yes")) as model, client(system, **{"X-Pentad-Session": session}) as ai:
+    async with asking.model(lambda _: say("yes")) as model, client(asking, **{"X-Pentad-Session": session}) as ai:
         for text in ("one", "two", "two"):
             await ai.chat.completions.create(model="pentad", messages=[user(text)])
         told = said(model.chats[-1])
@@ -185,7 +169,7 @@ async def test_a_named_session_goes_on_with_the_last_message_alone(system: Stage
     assert other.headers["x-pentad-session"] == f"{session}-other"
 
 
-async def test_open_webui_titles_make_no_task_edits_fork_regenerations_do_not_double(system: Stage) -> None:
+async def test_open_webui_titles_make_no_task_edits_fork_regenerations_do_not_double(asking: Stage) -> None:
     """Requests as Open WebUI sends them: the whole conversation, the ids of chat and message in headers."""
     chat = str(uuid4())
 
@@ -194,7 +178,7 @@ async def test_open_webui_titles_make_no_task_edits_fork_regenerations_do_not_do
             return say("A Title")
         return say(f"answer {len(model.chats)}", chunks=2)
 
-    async with system.model(script) as model, http(system) as rest:
+    async with asking.model(script) as model, http(asking) as rest:
 
         async def ask(message: str, *messages: Any, **more: Any) -> tuple[str, str]:
             headers = {"X-OpenWebUI-Chat-Id": chat, "X-OpenWebUI-Message-Id": message, "X-OpenWebUI-User-Id": "ann"}
@@ -235,10 +219,10 @@ async def test_open_webui_titles_make_no_task_edits_fork_regenerations_do_not_do
     assert tasks[0][0]["user_id"] == "ann"
 
 
-async def test_a_stream_that_its_client_closes_cancels_the_turn_and_the_same_again_is_a_new_one(system: Stage) -> None:
+async def test_a_stream_that_its_client_closes_cancels_the_turn_and_the_same_again_is_a_new_one(asking: Stage) -> None:
     messages, more = [user(unique("count"))], asyncio.Event()
     reply = say("one two three", chunks=3, wait=more, wait_after=2)
-    async with system.model(lambda _: reply) as model, client(system) as ai, http(system) as rest:
+    async with asking.model(lambda _: reply) as model, client(asking) as ai, http(asking) as rest:
         raw = await ai.chat.completions.with_raw_response.create(model="pentad", messages=messages, stream=True)
         session = raw.headers["x-pentad-session"]
         stream = raw.parse()
@@ -259,9 +243,9 @@ async def test_a_stream_that_its_client_closes_cancels_the_turn_and_the_same_aga
     assert len(model.chats) == 2
 
 
-async def test_an_answer_that_was_not_streamed_is_not_cancelled_by_who_leaves(system: Stage) -> None:
+async def test_an_answer_that_was_not_streamed_is_not_cancelled_by_who_leaves(asking: Stage) -> None:
     body, more = {"model": "pentad", "messages": [user(unique("slow"))]}, asyncio.Event()
-    async with system.model(lambda _: say("at last", wait=more)) as model, http(system) as rest:
+    async with asking.model(lambda _: say("at last", wait=more)) as model, http(asking) as rest:
         waiting = asyncio.create_task(rest.post("/openai/v1/chat/completions", json=body))
         await wait_until("the model is asked", lambda: model.chats)
         waiting.cancel()
@@ -271,13 +255,13 @@ async def test_an_answer_that_was_not_streamed_is_not_cancelled_by_who_leaves(sy
     assert len(model.chats) == 1
 
 
-async def test_questions_and_approvals_are_answered_by_the_next_message(system: Stage) -> None:
+async def test_questions_and_approvals_are_answered_by_the_next_message(asking: Stage) -> None:
     def script(request: dict[str, Any]) -> Reply:
         results = [m["content"] for m in request["messages"] if m["role"] == "tool"]
         return say(f"it said {results[-1]}") if results else call(("echo", {"text": "secret"}))
 
     first = user(unique("say it"))
-    async with system.model(script), client(system) as ai:
+    async with asking.model(script), client(asking) as ai:
         asked = await ai.chat.completions.create(model="pentad", messages=[first])
         question = asked.choices[0].message.content or ""
         assert "`echo` waits for you" in question
@@ -287,7 +271,7 @@ async def test_questions_and_approvals_are_answered_by_the_next_message(system: 
     assert done.choices[0].message.content == "it said secret"
 
 
-async def test_json_of_a_schema_is_told_whole(system: Stage) -> None:
+async def test_json_of_a_schema_is_told_whole(asking: Stage) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     form: Any = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
 
@@ -296,7 +280,7 @@ async def test_json_of_a_schema_is_told_whole(system: Stage) -> None:
             return call(("calculator", {"expression": "2-1"}), text="let me see")
         return say('{"n": 1}', chunks=3)
 
-    async with system.model(script), client(system) as ai:
+    async with asking.model(script), client(asking) as ai:
         stream = await ai.chat.completions.create(
             model="pentad", messages=[user(unique("count"))], response_format=form, stream=True
         )
@@ -304,10 +288,10 @@ async def test_json_of_a_schema_is_told_whole(system: Stage) -> None:
     assert [json.loads(text) for text in texts] == [{"n": 1}]
 
 
-async def test_images_become_files_of_the_session(system: Stage) -> None:
+async def test_images_become_files_of_the_session(asking: Stage) -> None:
     url = f"data:image/png;base64,{base64.b64encode(_PNG).decode()}"
     content: Any = [{"type": "text", "text": unique("look")}, {"type": "image_url", "image_url": {"url": url}}]
-    async with system.model(lambda _: say("a dot")) as model, client(system) as ai, http(system) as rest:
+    async with asking.model(lambda _: say("a dot")) as model, client(asking) as ai, http(asking) as rest:
         raw = await ai.chat.completions.with_raw_response.create(
             model="pentad", messages=[{"role": "user", "content": content}]
         )
@@ -320,12 +304,12 @@ async def test_images_become_files_of_the_session(system: Stage) -> None:
     assert file["path"] in json.dumps(model.chats[0])
 
 
-async def test_pictures_of_a_conversation_from_elsewhere_are_seen(system: Stage) -> None:
+async def test_pictures_of_a_conversation_from_elsewhere_are_seen(asking: Stage) -> None:
     url, seen = f"data:image/png;base64,{base64.b64encode(_PNG).decode()}", {"id": "eyes", "model": "m", "vision": True}
     image, elsewhere = [{"type": "image_url", "image_url": {"url": at}} for at in (url, "https://example.org/a.png")]
     text = {"type": "text", "text": unique("look")}
     past = [{"role": "user", "content": parts} for parts in ([text, image], [image], [text, elsewhere])]
-    async with system.model(lambda _: say("a dot")) as model, client(system) as ai, http(system) as rest:
+    async with asking.model(lambda _: say("a dot")) as model, client(asking) as ai, http(asking) as rest:
         entry = seen | {"endpoint": model.base_url}
         assert (await rest.post("/v1/models", json=entry, headers=_OPERATOR)).is_success
         seer = {"name": "seer", "system_prompt": "Look.", "tools": [], "model": "eyes"}
@@ -340,8 +324,8 @@ async def test_pictures_of_a_conversation_from_elsewhere_are_seen(system: Stage)
     assert told[3] == messages[-1]["content"]
 
 
-async def test_models_are_the_agent_its_instructions_and_the_plain_model(system: Stage) -> None:
-    async with system.model(lambda _: say("arr")) as model, client(system) as ai:
+async def test_models_are_the_agent_its_instructions_and_the_plain_model(asking: Stage) -> None:
+    async with asking.model(lambda _: say("arr")) as model, client(asking) as ai:
         names = [each.id async for each in ai.models.list()]
         assert {"pentad", "pentad/pirate", "pentad-utility"} <= set(names)
         assert (await ai.models.retrieve("pentad/pirate")).id == "pentad/pirate"
@@ -352,13 +336,13 @@ async def test_models_are_the_agent_its_instructions_and_the_plain_model(system:
     assert "pirate" in model.chats[-1]["messages"][0]["content"]
 
 
-async def test_the_plain_model_passes_the_clients_tools_on(system: Stage) -> None:
+async def test_the_plain_model_passes_the_clients_tools_on(asking: Stage) -> None:
     tool: Any = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}, "strict": True}}
 
     def script(request: dict[str, Any]) -> Reply:
         return say("sunny") if request["messages"][-1]["role"] == "tool" else call(("weather", {"city": "Oslo"}))
 
-    async with system.model(script), client(system) as ai:
+    async with asking.model(script), client(asking) as ai:
         asked: list[Any] = [{"role": "system", "content": "be short"}, user("weather?")]
         one = await ai.chat.completions.create(model="pentad-utility", messages=asked, tools=[tool])
         [made] = one.choices[0].message.tool_calls or []
@@ -396,9 +380,9 @@ def weather_then(*more: tuple[str, dict[str, Any]]) -> Any:
     return script
 
 
-async def test_a_clients_tool_is_called_and_its_result_goes_on_with_the_turn(system: Stage) -> None:
+async def test_a_clients_tool_is_called_and_its_result_goes_on_with_the_turn(asking: Stage) -> None:
     first = user(unique("weather?"))
-    async with system.model(weather_then()) as model, client(system) as ai:
+    async with asking.model(weather_then()) as model, client(asking) as ai:
         raw = await ai.chat.completions.with_raw_response.create(model="pentad", messages=[first], tools=[WEATHER])
         one = raw.parse()
         said_first = one.choices[0].message
@@ -422,10 +406,10 @@ async def test_a_clients_tool_is_called_and_its_result_goes_on_with_the_turn(sys
     assert {"weather", "calculator"} <= offered, "beside ours"
 
 
-async def test_our_tools_run_while_the_client_is_asked_and_are_no_calls_of_it(system: Stage) -> None:
+async def test_our_tools_run_while_the_client_is_asked_and_are_no_calls_of_it(asking: Stage) -> None:
     first = user(unique("weather and 6*7?"))
     script = weather_then(("calculator", {"expression": "6*7"}), ("weather", {"city": "Rome"}))
-    async with system.model(script), client(system) as ai:
+    async with asking.model(script), client(asking) as ai:
         stream = await ai.chat.completions.create(model="pentad", messages=[first], tools=[WEATHER], stream=True)
         chunks = [chunk async for chunk in stream]
         calls = [each for chunk in chunks for each in chunk.choices[0].delta.tool_calls or []]
@@ -450,9 +434,9 @@ async def test_our_tools_run_while_the_client_is_asked_and_are_no_calls_of_it(sy
     assert text == "so: rain, 42, sun"
 
 
-async def test_results_and_a_message_come_together_and_a_message_alone_gives_the_call_up(system: Stage) -> None:
+async def test_results_and_a_message_come_together_and_a_message_alone_gives_the_call_up(asking: Stage) -> None:
     first = user(unique("weather?"))
-    async with system.model(weather_then()) as model, client(system) as ai:
+    async with asking.model(weather_then()) as model, client(asking) as ai:
         one = await ai.chat.completions.create(model="pentad", messages=[first], tools=[WEATHER])
         [made] = one.choices[0].message.tool_calls or []
         past = [first, one.choices[0].message.model_dump(exclude_none=True), result(made.id, "sun")]
@@ -472,7 +456,7 @@ async def test_results_and_a_message_come_together_and_a_message_alone_gives_the
 
 @pytest.mark.parametrize("results_before", [1, 2])
 async def test_a_turn_that_went_on_with_results_and_failed_is_tried_again_and_repeats_no_call(
-    system: Stage, results_before: int
+    asking: Stage, results_before: int
 ) -> None:
     """The same request again begins behind what was done: the tool that had run does not run again."""
     fails = 2
@@ -490,7 +474,7 @@ async def test_a_turn_that_went_on_with_results_and_failed_is_tried_again_and_re
         return say(f"so: {', '.join(results)}")
 
     first = user(unique("weather?"))
-    async with system.model(script) as model, client(system) as ai:
+    async with asking.model(script) as model, client(asking) as ai:
         one = await ai.chat.completions.create(model="pentad", messages=[first], tools=[WEATHER])
         [made] = one.choices[0].message.tool_calls or []
         past: Any = [first, one.choices[0].message.model_dump(exclude_none=True), result(made.id, "sun")]
@@ -508,10 +492,10 @@ async def test_a_turn_that_went_on_with_results_and_failed_is_tried_again_and_re
     assert third.headers["x-pentad-session"] == raw[0].headers["x-pentad-session"]
 
 
-async def test_a_call_that_waits_for_a_person_is_asked_for_again_behind_the_clients_results(system: Stage) -> None:
+async def test_a_call_that_waits_for_a_person_is_asked_for_again_behind_the_clients_results(asking: Stage) -> None:
     """No event says it again: the question is that of the turn before."""
     first, script = user(unique("weather and say it?")), weather_then(("echo", {"text": "secret"}))
-    async with system.model(script) as model, client(system) as ai:
+    async with asking.model(script) as model, client(asking) as ai:
         one = await ai.chat.completions.create(model="pentad", messages=[first], tools=[WEATHER])
         [made] = one.choices[0].message.tool_calls or []
         question = one.choices[0].message.content or ""
@@ -526,14 +510,14 @@ async def test_a_call_that_waits_for_a_person_is_asked_for_again_behind_the_clie
     assert [m["content"] for m in model.chats[-1]["messages"] if m["role"] == "tool"] == ["sun", "secret"]
 
 
-async def test_tools_that_cannot_be_offered_are_refused(system: Stage) -> None:
+async def test_tools_that_cannot_be_offered_are_refused(asking: Stage) -> None:
     wrong: list[tuple[Any, Any, str]] = [
         ([{"type": "web_search"}], None, "tools.0"),
         ([WEATHER, WEATHER], None, "same name"),
         ([{"type": "function", "function": {"name": "a b"}}], None, "tools.0.name"),
         ([WEATHER], "required", "tool_choice"),
     ]
-    async with client(system) as ai:
+    async with client(asking) as ai:
         for tools, choice, why in wrong:
             more = {} if choice is None else {"tool_choice": choice}
             with pytest.raises(openai.BadRequestError, match=why):
@@ -542,11 +526,11 @@ async def test_tools_that_cannot_be_offered_are_refused(system: Stage) -> None:
             await ai.chat.completions.create(model="pentad", messages=[user("hi"), result("call-0-none", "x")])
 
 
-async def test_a_broken_attempt_is_said_to_begin_again(system: Stage) -> None:
+async def test_a_broken_attempt_is_said_to_begin_again(asking: Stage) -> None:
     def script(request: dict[str, Any]) -> Reply:
         return cut(3, text="wrong beginning") if len(model.chats) == 1 else say("right answer")
 
-    async with system.model(script) as model, client(system) as ai:
+    async with asking.model(script) as model, client(asking) as ai:
         first = user(unique("try"))
         stream = await ai.chat.completions.create(model="pentad", messages=[first], stream=True)
         chunks = [chunk async for chunk in stream]
@@ -558,8 +542,8 @@ async def test_a_broken_attempt_is_said_to_begin_again(system: Stage) -> None:
     assert said(model.chats[-1])[-3:] == [("user", first["content"]), ("assistant", "right answer"), ("user", "go on")]
 
 
-async def test_a_failed_turn_is_an_error_in_openais_form(system: Stage) -> None:
-    async with system.model(lambda _: fail(400, message="no such model")), client(system) as ai:
+async def test_a_failed_turn_is_an_error_in_openais_form(asking: Stage) -> None:
+    async with asking.model(lambda _: fail(400, message="no such model")), client(asking) as ai:
         with pytest.raises(openai.InternalServerError, match="no such model") as whole:
             await ai.chat.completions.create(model="pentad", messages=[user(unique("fail"))])
         assert whole.value.response.headers["x-should-retry"] == "false"
@@ -568,11 +552,11 @@ async def test_a_failed_turn_is_an_error_in_openais_form(system: Stage) -> None:
             [chunk async for chunk in stream]
 
 
-async def test_librechats_requests_edit_the_first_message_and_go_on(system: Stage) -> None:
+async def test_librechats_requests_edit_the_first_message_and_go_on(asking: Stage) -> None:
     """Requests as LibreChat sends them: the id of the conversation in a header, the whole of it in the body."""
     chat = str(uuid4())
     headers = {"X-Pentad-Chat": chat}
-    async with system.model(lambda r: say(f"answer to {said(r)[-1][1]}")) as model, client(system, **headers) as ai:
+    async with asking.model(lambda r: say(f"answer to {said(r)[-1][1]}")) as model, client(asking, **headers) as ai:
 
         async def ask(*messages: Any) -> tuple[str, str]:
             raw = await ai.chat.completions.with_raw_response.create(
@@ -590,11 +574,11 @@ async def test_librechats_requests_edit_the_first_message_and_go_on(system: Stag
     assert edited != chat
 
 
-async def test_a_message_over_rest_may_bring_a_conversation_along(system: Stage) -> None:
+async def test_a_message_over_rest_may_bring_a_conversation_along(asking: Stage) -> None:
     session = new_session()
     history = [user("my name is Ada"), assistant("hello Ada")]
     body = {"content": "what is my name?", "session_id": session, "history": history}
-    async with system.model(lambda _: say("Ada")) as model, http(system) as rest:
+    async with asking.model(lambda _: say("Ada")) as model, http(asking) as rest:
         await rest.post("/v1/messages?wait=15", json=body)
         assert said(model.chats[-1])[:2] == [("user", "my name is Ada"), ("assistant", "hello Ada")]
         again = body | {"content": "sure?", "history": [user("my name is Bob")]}
@@ -613,10 +597,10 @@ def packages() -> Path:
     return folder
 
 
-async def test_the_official_javascript_client_holds_a_conversation(system: Stage, packages: Path) -> None:
+async def test_the_official_javascript_client_holds_a_conversation(asking: Stage, packages: Path) -> None:
     script = packages / "openai_client.mjs"
     script.write_text((ROOT / "tests" / "support" / "javascript" / "openai_client.mjs").read_text())
-    asked = {"url": system.url, "first": unique("what is 6*7?")}
+    asked = {"url": asking.url, "first": unique("what is 6*7?")}
 
     def play(request: dict[str, Any]) -> Reply:
         last = request["messages"][-1]["content"]
@@ -626,7 +610,7 @@ async def test_the_official_javascript_client_holds_a_conversation(system: Stage
             return call(("get_place", {"exact": True}))
         return call(("calculator", {"expression": "6*7"}))
 
-    async with system.model(play):
+    async with asking.model(play):
         process = await asyncio.create_subprocess_exec(
             "node", str(script), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, cwd=packages
         )

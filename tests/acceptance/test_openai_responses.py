@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -11,20 +10,14 @@ import pytest
 from openai import AsyncOpenAI
 
 from tests.support.models.replies import Reply, call, fail, say
-from tests.support.processes.stage import Stage, new_session, stage
+from tests.support.processes.stage import Stage, new_session
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.acceptance
 
 
-@pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    with stage(tmp_path_factory.mktemp("responses") / "up") as running:
-        yield running
-
-
-def client(system: Stage) -> AsyncOpenAI:
-    return AsyncOpenAI(api_key="none", base_url=f"{system.url}/openai/v1", timeout=15, max_retries=0)
+def client(asking: Stage) -> AsyncOpenAI:
+    return AsyncOpenAI(api_key="none", base_url=f"{asking.url}/openai/v1", timeout=15, max_retries=0)
 
 
 def said(request: dict[str, Any]) -> list[str]:
@@ -37,7 +30,7 @@ def unique(text: str) -> str:
     return f"{text} {uuid4().hex[:8]}"
 
 
-async def test_the_official_client_streams_thoughts_tools_and_texts_as_items(system: Stage) -> None:
+async def test_the_official_client_streams_thoughts_tools_and_texts_as_items(asking: Stage) -> None:
     def script(request: dict[str, Any]) -> Reply:
         last = request["messages"][-1]
         if last["role"] == "tool":
@@ -45,7 +38,7 @@ async def test_the_official_client_streams_thoughts_tools_and_texts_as_items(sys
         return call(("calculator", {"expression": "6*7"}), text="let me see")
 
     events = list[Any]()
-    async with system.model(script), client(system) as ai:
+    async with asking.model(script), client(asking) as ai:
         async with ai.responses.stream(model="pentad", input=unique("what is 6*7?")) as stream:
             events += [event async for event in stream]
             made = await stream.get_final_response()
@@ -65,8 +58,8 @@ async def test_the_official_client_streams_thoughts_tools_and_texts_as_items(sys
     assert (kept.status, kept.output_text, kept.usage) == ("completed", made.output_text, made.usage)
 
 
-async def test_responses_go_on_from_each_other_and_from_an_earlier_one_fork(system: Stage) -> None:
-    async with system.model(lambda request: say(f"answer to {said(request)[-1]}")) as model, client(system) as ai:
+async def test_responses_go_on_from_each_other_and_from_an_earlier_one_fork(asking: Stage) -> None:
+    async with asking.model(lambda request: say(f"answer to {said(request)[-1]}")) as model, client(asking) as ai:
         first = await ai.responses.create(model="pentad", input=unique("one"), instructions="Be short.")
         second = await ai.responses.create(model="pentad", input="two", previous_response_id=first.id)
         third = await ai.responses.create(model="pentad", input="three", previous_response_id=second.id)
@@ -82,9 +75,9 @@ async def test_responses_go_on_from_each_other_and_from_an_earlier_one_fork(syst
     assert (second.previous_response_id, fork.previous_response_id) == (first.id, first.id)
 
 
-async def test_a_conversation_is_a_session_and_items_sent_back_find_theirs(system: Stage) -> None:
+async def test_a_conversation_is_a_session_and_items_sent_back_find_theirs(asking: Stage) -> None:
     session, first = new_session(), unique("first")
-    async with system.model(lambda request: say("yes")), client(system) as ai:
+    async with asking.model(lambda request: say("yes")), client(asking) as ai:
         for text in ("one", "two"):
             made = await ai.responses.create(model="pentad", input=text, conversation=session)
             assert made.conversation is not None
@@ -99,9 +92,9 @@ async def test_a_conversation_is_a_session_and_items_sent_back_find_theirs(syste
             await ai.responses.retrieve(one.id)
 
 
-async def test_a_background_response_is_read_gone_on_from_cancelled_and_forgotten(system: Stage) -> None:
+async def test_a_background_response_is_read_gone_on_from_cancelled_and_forgotten(asking: Stage) -> None:
     more = asyncio.Event()
-    async with system.model(lambda request: say("done", wait=more)) as model, client(system) as ai:
+    async with asking.model(lambda request: say("done", wait=more)) as model, client(asking) as ai:
         begun = await ai.responses.create(model="pentad", input=unique("slow"), background=True)
         assert (begun.status, begun.output) == ("queued", [])
         await wait_until("the model is asked", lambda: model.chats)
@@ -124,7 +117,7 @@ async def test_a_background_response_is_read_gone_on_from_cancelled_and_forgotte
             await ai.responses.retrieve(begun.id)
 
 
-async def test_the_official_client_takes_the_stream_of_a_background_response_up(system: Stage) -> None:
+async def test_the_official_client_takes_the_stream_of_a_background_response_up(asking: Stage) -> None:
     more, session = asyncio.Event(), new_session()
 
     def script(request: dict[str, Any]) -> Reply:
@@ -132,7 +125,7 @@ async def test_the_official_client_takes_the_stream_of_a_background_response_up(
             return say("one two three four", chunks=4, wait=more, wait_after=2)
         return call(("calculator", {"expression": "6*7"}), text="let me see")
 
-    async with system.model(script), client(system) as ai:
+    async with asking.model(script), client(asking) as ai:
         seen, rest, late, last = list[Any](), list[Any](), list[Any](), list[Any]()
         begun = await ai.responses.create(
             model="pentad", input=unique("count"), conversation=session, background=True, stream=True
@@ -171,7 +164,7 @@ async def test_the_official_client_takes_the_stream_of_a_background_response_up(
     assert [event.type for event in last] == ["response.completed"]
 
 
-async def test_json_is_one_item_and_a_failed_turn_a_failed_response(system: Stage) -> None:
+async def test_json_is_one_item_and_a_failed_turn_a_failed_response(asking: Stage) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     form: Any = {"format": {"type": "json_schema", "name": "n", "schema": schema}}
 
@@ -180,7 +173,7 @@ async def test_json_is_one_item_and_a_failed_turn_a_failed_response(system: Stag
             return fail(400, message="no such model")
         return say('{"n": "one"}') if len(model.chats) == 1 else say('{"n": 1}')
 
-    async with system.model(script) as model, client(system) as ai:
+    async with asking.model(script) as model, client(asking) as ai:
         made = await ai.responses.create(model="pentad", input=unique("count"), text=form)
         assert json.loads(made.output_text) == {"n": 1}
         assert (await ai.responses.retrieve(made.id)).output_text == made.output_text
@@ -192,7 +185,7 @@ async def test_json_is_one_item_and_a_failed_turn_a_failed_response(system: Stag
     assert "no such model" in failed.error.message
 
 
-async def test_a_clients_tool_is_an_item_and_its_output_goes_on_with_the_turn(system: Stage) -> None:
+async def test_a_clients_tool_is_an_item_and_its_output_goes_on_with_the_turn(asking: Stage) -> None:
     tool: Any = {"type": "function", "name": "weather", "parameters": {"type": "object"}, "strict": False}
 
     def script(request: dict[str, Any]) -> Reply:
@@ -201,7 +194,7 @@ async def test_a_clients_tool_is_an_item_and_its_output_goes_on_with_the_turn(sy
             return say(f"so: {last['content']}")
         return say("welcome") if "thanks" in last["content"] else call(("weather", {"city": "Oslo"}), text="let me see")
 
-    async with system.model(script) as model, client(system) as ai:
+    async with asking.model(script) as model, client(asking) as ai:
         first = await ai.responses.create(model="pentad", input=unique("weather?"), tools=[tool])
         asked: Any = next(item for item in first.output if item.type == "function_call")
         assert [item.type for item in first.output] == ["message", "function_call"]
@@ -228,14 +221,14 @@ async def test_a_clients_tool_is_an_item_and_its_output_goes_on_with_the_turn(sy
     assert len(model.chats) == 4
 
 
-async def test_a_background_response_stops_for_the_clients_tool_and_goes_on(system: Stage) -> None:
+async def test_a_background_response_stops_for_the_clients_tool_and_goes_on(asking: Stage) -> None:
     tool: Any = {"type": "function", "name": "weather", "parameters": {"type": "object"}, "strict": False}
 
     def script(request: dict[str, Any]) -> Reply:
         last = request["messages"][-1]
         return say(f"so: {last['content']}") if last["role"] == "tool" else call(("weather", {"city": "Oslo"}))
 
-    async with system.model(script), client(system) as ai:
+    async with asking.model(script), client(asking) as ai:
         begun = await ai.responses.create(model="pentad", input=unique("weather?"), tools=[tool], background=True)
 
         async def has_stopped() -> bool:
@@ -248,9 +241,9 @@ async def test_a_background_response_stops_for_the_clients_tool_and_goes_on(syst
     assert went_on.output_text == "so: sun"
 
 
-async def test_a_stream_that_its_client_closes_is_cancelled(system: Stage) -> None:
+async def test_a_stream_that_its_client_closes_is_cancelled(asking: Stage) -> None:
     more = asyncio.Event()
-    async with system.model(lambda _: say("one two", chunks=2, wait=more, wait_after=2)), client(system) as ai:
+    async with asking.model(lambda _: say("one two", chunks=2, wait=more, wait_after=2)), client(asking) as ai:
         stream = await ai.responses.create(model="pentad", input=unique("count"), stream=True)
         made = ""
         async for event in stream:

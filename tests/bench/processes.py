@@ -79,7 +79,7 @@ async def six(
     with TemporaryDirectory(prefix="pentad-bench-") as directory:
         async with RedisServer(aof="everysec") as redis:
             counts = dict.fromkeys(services, 1)
-            system = System(redis.url, Path(directory), counts, _environment(model_url, environment))
+            system = System(redis.url, Path(directory), counts, _environment(model_url, environment), warm=False)
             async with system:
                 gateways = system.named("gateway")
                 beside = {"redis": [redis.pid], "model": [model_pid]}
@@ -95,7 +95,9 @@ async def up(model_pid: int, model_url: str, **environment: str) -> AsyncIterato
             port = free_port()
             command = [sys.executable, "-m", "pentad.cli.main", "up", "--port", str(port)]
             all_six = Process("up", port, command)
-            system = System(redis.url, Path(directory), {}, _environment(model_url, environment), processes=[all_six])
+            system = System(
+                redis.url, Path(directory), {}, _environment(model_url, environment), processes=[all_six], warm=False
+            )
             async with system:
                 beside = {"redis": [redis.pid], "model": [model_pid]}
                 yield Running(all_six.url, redis.url, model_url, _pids([all_six]), beside)

@@ -125,7 +125,7 @@ async def _profile(clients: int, turns: int, names: list[str]) -> None:
         async with model("--turn") as (_, model_url), RedisServer(aof="everysec") as redis:
             environment = {"LLM_BASE_URL": model_url, "LLM_MODEL_ID": "scripted"}
             launcher = ("-m", "tests.bench.profile_service")
-            system = System(redis.url, Path(directory), environment=environment, launcher=launcher)
+            system = System(redis.url, Path(directory), environment=environment, launcher=launcher, warm=False)
             async with system:
                 url = system.named("gateway")[0].url
                 await have_turns(lambda: SocketClient(url), clients, 20)

@@ -44,7 +44,10 @@ async def run(effort: Effort) -> list[Row]:
     """The rows of routing."""
     sessions = [f"s{n}" for n in range(effort(1000, 100))]
     with TemporaryDirectory(prefix="pentad-bench-") as directory:
-        async with RedisServer(aof="everysec") as server, System(server.url, Path(directory), {"router": 1}) as system:
+        async with (
+            RedisServer(aof="everysec") as server,
+            System(server.url, Path(directory), {"router": 1}, warm=False) as system,
+        ):
             router = system.named("router")[0].running
             assert router is not None
             async with Redis.from_url(server.url, protocol=2, decode_responses=True) as redis:

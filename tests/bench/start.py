@@ -82,7 +82,7 @@ async def _accepts(process: Process) -> bool:
 @asynccontextmanager
 async def _started(redis: RedisServer, name: str, environment: dict[str, str]) -> AsyncIterator[Process]:
     with TemporaryDirectory(prefix="pentad-bench-") as directory:
-        system = System(redis.url, Path(directory), {}, environment)
+        system = System(redis.url, Path(directory), {}, environment, warm=False)
         port = free_port()
         process = Process(name, port, [sys.executable, "-m", MODULES[name], "--port", str(port)])
         system.processes.append(process)

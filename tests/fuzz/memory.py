@@ -70,7 +70,7 @@ async def watched(pid: int, peak: list[float]) -> None:
 
 
 async def main() -> int:
-    with tempfile.TemporaryDirectory() as folder, Up(Path(folder)) as system:
+    with tempfile.TemporaryDirectory() as folder, Up(Path(folder), warm=False) as system:
         address = await system.ready()
         await flood(address, b"", GET + b"\r\n")  # what is imported at the first request is no flood's
         start = rss(system.pid)

@@ -225,6 +225,7 @@ async def test_a_token_is_renewed_before_it_ends(
         await until_it_asks(offering)
         alice = Person(offering, store, "alice")
         await alice.signs_in()
+        await offering.until("s", "ready")
         later = time.time() + 3_590
         monkeypatch.setattr(user_tokens, "time", lambda: later)
         assert (await alice.call("s__add", a=1, b=1)).text == "2"

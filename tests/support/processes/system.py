@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.support.ports import free_port
 from tests.support.processes.clocks import Clocks
+from tests.support.processes.warm import Running, start
 from tests.support.waiting import PATIENCE_S, wait_until
 
 MODULES = {
@@ -35,7 +36,7 @@ class Process:
     name: str
     port: int
     command: Sequence[str]
-    running: "subprocess.Popen[bytes] | None" = None
+    running: Running | None = None
     kills: int = 0
 
     @property
@@ -62,6 +63,9 @@ class System:
     """Other addresses of Redis for some services."""
     clocks: Clocks | None = None
     """Clocks from which each process gets its wall clock, by `clock_of`; None: the machine's clock."""
+
+    warm: bool = True
+    """Whether processes are forked with everything imported, or begin as they do elsewhere."""
 
     async def __aenter__(self) -> "System":
         for name, count in self.counts.items():
@@ -108,9 +112,8 @@ class System:
         """Start a process; its output goes to a file of its own."""
         self.directory.mkdir(parents=True, exist_ok=True)
         with (self.directory / f"{process.name}-{process.port}.log").open("ab") as log:
-            process.running = subprocess.Popen(
-                process.command, cwd=self.directory, env=self._environment_of(process), stdout=log, stderr=log
-            )
+            environment = self._environment_of(process)
+            process.running = start(process.command, environment, self.directory, log, log, warm=self.warm)
 
     async def ready(self, process: Process, seconds: float = 90.0) -> None:
         """Wait until a process says that it is ready."""

@@ -8,7 +8,6 @@ with Up(tmp_path) as system:
 
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
+from tests.support.processes.warm import Running, start
 from tests.support.waiting import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -35,15 +35,19 @@ class Up:
         environment: Mapping[str, str] | None = None,
         command: Sequence[str] = (str(PENTAD), "up", "--port", "0"),
         cwd: Path | None = None,
+        *,
+        warm: bool = True,
     ) -> None:
+        """``warm``: whether it is forked with everything imported, or begins as it does elsewhere."""
         self.folder = folder
         self.data = folder / "data"
         self._environment = dict(environment or {})
         self._command = list(command)
         self._cwd = cwd or folder
+        self._warm = warm
         self._mark = uuid4().hex
         self._begun = 0.0
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Running | None = None
         self._log = folder / "unused.log"
         self._starts = 0
 
@@ -56,15 +60,7 @@ class Up:
         self._log = self.folder / f"up-{self._starts}.log"
         with self._log.open("wb") as log, self._log.with_suffix(".err").open("wb") as err:
             self._begun = time.monotonic()
-            self._process = subprocess.Popen(
-                self._command,
-                cwd=self._cwd,
-                env=self._env(),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=err,
-                start_new_session=True,
-            )
+            self._process = start(self._command, self._env(), self._cwd, log, err, leads=True, warm=self._warm)
 
     def _env(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
