@@ -158,7 +158,7 @@ def test_a_long_past_brings_its_end_along_and_fits_a_message() -> None:
 
 def test_files_of_a_long_past_have_a_note_where_they_are_not_kept_and_fit_a_message() -> None:
     image = {"type": "image_url", "image_url": {"url": data_url(b"png")}}
-    hostile = [{"type": kind, "image_url": 7, "file": []} for kind in ("image_url", "file", None, 7)]
+    hostile: list[Any] = [{"type": kind, "image_url": 7, "file": []} for kind in ("image_url", "file", None, 7)]
     parts = [image, *hostile, {"type": "text", "text": "x" * 1_300}]
     asked = read_chat(BODY | {"messages": [{"role": "user", "content": parts}] * 400 + [HI]})
     InboundMessage(content="hi", history=asked.history())
