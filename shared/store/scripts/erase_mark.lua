@@ -24,7 +24,7 @@ if header then
   expect_kind('zset', messages, index)
   expect_kind('stream', events)
 end
-local at = math.max(shard_time(KEYS[4], last_ms(KEYS[3])), events and last_ms(events) or 0)
+local at = math.max(now(), last_ms(KEYS[3]), last_ms(KEYS[4]), events and last_ms(events) or 0)
 shard_time(KEYS[4], at + 1)
 call('HSET', KEYS[1], 'at', at, 'entry', ARGV[1], 'generation', ARGV[2], 'session', ARGV[5])
 call('EXPIRE', KEYS[1], ARGV[3])
