@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from pentad.contracts.commands import MAX_CONTENT, MAX_HISTORY, MAX_HISTORY_CHARS, InboundMessage
 from pentad.contracts.turns import TurnTracker
@@ -14,6 +15,7 @@ from pentad.services.gateway.protocols.openai.chat_chunks import ChatForm
 from pentad.services.gateway.protocols.openai.chat_request import read_chat, texts_of, without_data
 from pentad.services.gateway.protocols.openai.errors import error_body
 from pentad.services.gateway.protocols.openai.plain_chat import read_plain
+from pentad.services.gateway.protocols.openai.sent_files import EarlierFile
 from pentad.services.gateway.protocols.openai.turn_text import Activity, GrowingText, Piece, TextPiece, ThoughtPiece
 
 TASK, CHILD = "task-0-a", "task-0-b"
@@ -152,6 +154,27 @@ def test_a_long_past_brings_its_end_along_and_fits_a_message() -> None:
         assert len(history) <= MAX_HISTORY
     history = read_chat(BODY | {"messages": [*long, HI]}).history()
     assert history[-1].content == long[-1]["content"]
+
+
+def test_files_of_a_long_past_have_a_note_where_they_are_not_kept_and_fit_a_message() -> None:
+    image = {"type": "image_url", "image_url": {"url": data_url(b"png")}}
+    hostile: list[Any] = [{"type": kind, "image_url": 7, "file": []} for kind in ("image_url", "file", None, 7)]
+    parts = [image, *hostile, {"type": "text", "text": "x" * 1_300}]
+    asked = read_chat(BODY | {"messages": [{"role": "user", "content": parts}] * 400 + [HI]})
+    InboundMessage(content="hi", history=asked.history())
+    [kept, *rest] = reversed(asked.history([{}] * (len(asked.brought) - 1) + [{0: "openai/a.png"}]))
+    assert kept.files == ("openai/a.png",)
+    assert kept.content.endswith("[Sent here, but not kept: 1 file, 1 image]")
+    assert rest[0].content.endswith("[Sent here, but not kept: 1 file, 2 images]")
+    assert [file is not None for file in map(EarlierFile.read, asked.brought[0].files)] == [True, False, False]
+
+
+def test_history_names_files_of_the_user_with_a_bound() -> None:
+    said = {"role": "user", "content": "look", "files": ["a.png"]}
+    InboundMessage.model_validate({"content": "hi", "history": [said] * 16})
+    for wrong in ([said] * 17, [said | {"role": "assistant"}], [said | {"files": ["../a"]}], [said | {"files": [""]}]):
+        with pytest.raises(ValidationError):
+            InboundMessage.model_validate({"content": "hi", "history": wrong})
 
 
 def test_the_same_request_has_the_same_digest_and_another_has_another() -> None:
