@@ -240,6 +240,7 @@ _RULES = (
     Rule(
         "a_pause_is_kept_with_the_task",
         stress="life",
+        first=157,
         patches=(Patch("pentad.services.task_runner.step:Steps.read", "unpaused"),),
     ),
     Rule(
