@@ -52,10 +52,10 @@ async def test_limits_hold_over_three_workers_that_are_killed_again_and_again(tm
             await paced.ended()
         await store.close()
     assert most_at_once(with_kills(few.runs(), kills)) == 2
-    # A call is counted when it is handed to its process, and begins a moment later, on a busy machine some tenths of a
-    # second: a window is looked at by half, and all windows together.
+    # A call is counted when it is handed to its process, and begins a moment later: up to a second behind a kill, when
+    # that process has just begun. So those of two seconds may begin together; all of them take their time.
     begun = [ran.start for ran in paced.runs()]
-    assert most_within(paced.runs(), 0.5) <= 5
+    assert most_within(paced.runs(), 0.5) <= 10
     assert begun[-1] - begun[0] > (len(begun) - 1) // 5 - 0.5
     assert {ran.call for ran in few.runs()} == {call for _, call in few.asked}
 

@@ -52,7 +52,7 @@ export function Schedules() {
 /** Tenant of all that a gateway without API keys has; its lists name none. */
 const ONLY_TENANT = "default"
 
-/** What operators see: schedules of all tenants that are not paused, or all of one tenant. Their tenants change them. */
+/** What operators see: schedules of all tenants that are not paused, or all of one. Their tenants change them. */
 function SchedulesOfAll() {
   const [tenant, setTenant] = useState("")
   const schedules = usePages(
@@ -62,7 +62,8 @@ function SchedulesOfAll() {
   return html`<label class="field">Tenant (left out: what is due in all of them; named: paused ones, too)
       <input value=${tenant} onChange=${(event) => setTenant(event.target.value.trim())} /></label>
     <${Problem} error=${schedules.error} />
-    <${Table} title="Schedules of all tenants" heads=${["Schedule", "Tenant", "When", "Message", "Next", "Last", "Status"]}
+    <${Table} title="Schedules of all tenants"
+      heads=${["Schedule", "Tenant", "When", "Message", "Next", "Last", "Status"]}
       rows=${schedules.items.map((each) => ({
         key: `${each.tenant_id ?? tenant} ${each.schedule_id}`,
         cells: [
