@@ -22,19 +22,6 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.acceptance
 _SCRIPT = ROOT / "tests" / "support" / "javascript" / "mcp_client.mjs"
 _ERAS = ("auto", "legacy")
-_GRADE = {
-    "name": "grade",
-    "description": "Grades a text.",
-    "system_prompt": "Grade it.",
-    "tools": [],
-    "output": "json",
-    "output_schema": {
-        "type": "object",
-        "properties": {"grade": {"$ref": "#/$defs/Grade"}},
-        "required": ["grade"],
-        "$defs": {"Grade": {"enum": ["good", "bad"]}},
-    },
-}
 
 
 def model(request: dict[str, Any]) -> Reply:

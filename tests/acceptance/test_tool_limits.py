@@ -43,6 +43,7 @@ async def test_limits_hold_over_three_workers_that_are_killed_again_and_again(tm
         store, kills = Store(server.url), dict[int, float]()
         few, paced = Calls(store, tmp_path / "few"), Calls(store, tmp_path / "paced")
         async with crew(server.url, tmp_path / "run", {"tool-worker": 3}, **_SETTINGS) as team:
+            team.warm = False  # a forked worker hands calls over long before the child that makes them is there
             killing = asyncio.create_task(kill_now_and_then(team, kills))
             await few.ask("two_at_once", 60, seconds=0.3)
             await paced.ask("five_a_second", 40, tenant="paced", seconds=0.1)
@@ -52,10 +53,10 @@ async def test_limits_hold_over_three_workers_that_are_killed_again_and_again(tm
             await paced.ended()
         await store.close()
     assert most_at_once(with_kills(few.runs(), kills)) == 2
-    # A call is counted when it is handed to its process, and begins a moment later: up to a second behind a kill, when
-    # that process has just begun. So those of two seconds may begin together; all of them take their time.
+    # A call is counted when it is handed to its process, and begins a moment later, on a busy machine some tenths of a
+    # second: a window is looked at by half, and all windows together.
     begun = [ran.start for ran in paced.runs()]
-    assert most_within(paced.runs(), 0.5) <= 10
+    assert most_within(paced.runs(), 0.5) <= 5
     assert begun[-1] - begun[0] > (len(begun) - 1) // 5 - 0.5
     assert {ran.call for ran in few.runs()} == {call for _, call in few.asked}
 
